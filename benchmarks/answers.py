@@ -227,8 +227,8 @@ def made_up(n_items: int, dim: int, seed: int = 0) -> tuple[Any, Any]:
     from torch.nn.functional import normalize
 
     from sdgar.data.interactions import History
-    from sdgar.maths.sparse import SparseMatrix
-    from sdgar.models.factors import Factors
+    from sdgar.maths.rows import Rows
+    from sdgar.models.factor_tensors import FactorTensors
     from sdgar.models.item_weights import LocalItemWeights
     from sdgar.models.sum import Sum
 
@@ -250,14 +250,12 @@ def made_up(n_items: int, dim: int, seed: int = 0) -> tuple[Any, Any]:
     )
     named_IW = np.arange(n_items)[:, None] + rng.integers(-size, size, (n_items, WEIGHTS))
     named_IW = np.sort(named_IW.clip(0, n_items - 1), axis=1)
-    weight_II = SparseMatrix(
-        torch.arange(n_items + 1) * WEIGHTS, torch.from_numpy(named_IW.reshape(-1)), n_items,
-        0.1 * torch.rand(n_items * WEIGHTS, generator=generator),
-    )  # fmt: skip
+    weight_F = 0.1 * torch.rand(n_items * WEIGHTS, generator=generator).numpy()
+    named_F = named_IW.reshape(-1).astype(np.int32)
+    weight_II = Rows(np.arange(n_items + 1) * WEIGHTS, named_F, weight_F)
     bias_I = 0.5 * torch.randn(n_items, generator=generator)
-    own = SparseMatrix.of(known.indptr_U1, known.items_E, n_items, device=torch.device("cpu"))
-    factors = Factors(user_UD / TAU, item_ID, bias_I)
-    return Sum(factors, LocalItemWeights(own, weight_II), GAMMA), known
+    factors = FactorTensors(user_UD / TAU, item_ID, bias_I).model()
+    return Sum(factors, LocalItemWeights(known, weight_II), GAMMA), known
 
 
 def index(options: Any) -> None:

@@ -28,7 +28,7 @@ from common import THREADS, machine, options_of, write_report
 from sdgar.data.synthetic import Shape, generate
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.rng import Stream
-from sdgar.models.factors import Factors
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.scale.run import TEST_SHARE
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import Held, Without, hold
@@ -54,7 +54,7 @@ def ndcg(model: Any, held: Held) -> float:
     """Return NDCG@50 of ALS on held-out rows."""
     tables = (model.user_factors[held.users_T], model.item_factors)
     users_TD, item_ID = (torch.from_numpy(np.ascontiguousarray(t, np.float32)) for t in tables)
-    factors = Factors(users_TD, item_ID, torch.zeros(len(item_ID)))
+    factors = FactorTensors(users_TD, item_ID, torch.zeros(len(item_ID))).model()
     return evaluate(factors, held.held_out, seen=held.seen, ks=(K,)).means()[f"ndcg@{K}"]
 
 

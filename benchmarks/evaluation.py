@@ -34,6 +34,7 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
 from sdgar.data.synthetic import synthetic
 from sdgar.evaluation import evaluate
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors
 from sdgar.ranking.topk import block_rows
 from sdgar.recommend.recommender import Recommender
@@ -124,16 +125,16 @@ def ranking(options: Any) -> None:
         cold_item_rows=0,
     )
     generator = torch.Generator().manual_seed(0)
-    factors = Factors(
+    factors = FactorTensors(
         torch.randn(size.users, DIM, generator=generator),
         torch.randn(size.items, DIM, generator=generator),
         torch.zeros(size.items),
-    )
-    rows = block_rows(size.items, memory_bytes=64 << 20, compiled=True)
+    ).model()
+    rows = block_rows(size.items, 64 << 20)
 
     def product() -> None:
-        for block in torch.tensor(users_T).split(rows):
-            torch.mm(factors.user_UD[block], factors.item_ID.T)
+        for first in range(0, len(users_T), rows):
+            np.matmul(factors.user_UD[users_T[first : first + rows]], factors.item_ID.T)
 
     def ours() -> dict[str, float]:
         return evaluate(factors, held_out, seen=seen, ks=(K,)).means()

@@ -49,8 +49,7 @@ def compared(model: Any, users: list[Any], theirs: list[list[Any]]) -> dict[str,
         if one == other:
             counts["same"] += 1
             continue
-        at = torch.from_numpy(model.users.index_of([user]))
-        scores_I = model.model.score_all(at)[0].double().numpy()
+        scores_I = model.model.score_all(model.users.index_of([user]))[0].astype(np.float64)
         if len(one) != len(other):
             counts["other"] += 1
             continue
@@ -117,16 +116,6 @@ def measured(model: Any, system: str, users: list[Any], place: Path, *, quick: b
         if to == "parquet" and "vector" not in made.files["users.parquet"]:
             continue  # the reader of the example is for models with vectors
         note(to, folder, model, users, reader(folder, users, K))
-        if to == "onnx":
-            own = {
-                user: model.items.at(model.history.of(model.users.find(user))).tolist()
-                for user in users
-            }
-            folded = model.fold_in(own)
-            asked = folded.users.values.tolist()
-            histories = [own[user] for user in asked]
-            theirs = read.from_onnx_histories(folder, histories, K)
-            note("onnx, histories", folder, folded, asked, theirs)
     if quick:
         return rows
     folder = place / f"{system}-pgvector"

@@ -45,13 +45,15 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate, synthetic
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.neighbours import Neighbourhoods
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Model
+from sdgar.models.sum import weighted_sum
 from sdgar.ranking.topk import top_k
 from sdgar.systems.local_ease import LocalEASE
 from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.training.memory import WEIGHTS, Memory, beside
+from sdgar.training.memory import WEIGHTS, Memory
 
 METRIC, K = "ndcg@50", 50
 FOLDERS = {"citeulike": "citeulike-t", "gowalla": "gowalla", "movies": "amazon-movies"}
@@ -88,7 +90,7 @@ def als(train: Interactions) -> Factors:
     with threadpool_limits(1, "blas"):  # as implicit itself recommends
         model.fit(as_matrix(train), show_progress=False)
     vectors = (torch.from_numpy(np.asarray(v)) for v in (model.user_factors, model.item_factors))
-    return Factors(*vectors, torch.zeros(train.n_items))
+    return FactorTensors(*vectors, torch.zeros(train.n_items)).model()
 
 
 def seconds(options: Any) -> dict[str, Any]:
@@ -148,16 +150,16 @@ def _worth(data: Interactions, held: Interactions, *, quick: bool) -> dict[str, 
         for value in values:
             rule = Neighbourhoods(**(USUAL | {name: value}))  # type: ignore[arg-type]
             memory = LocalItemWeights.solved(data, rule, device=DEVICE)
-            by_weight = {w: float(of(beside(vectors, memory, w)).mean()) for w in WEIGHTS}
+            by_weight = {w: float(of(weighted_sum(vectors, memory, w)).mean()) for w in WEIGHTS}
             best = max(by_weight, key=lambda w: by_weight[w])
             found[name][value] = {"memory": float(of(memory).mean()), "both": by_weight[best],
                                   "weight": best}  # fmt: skip
     usual = Memory(Neighbourhoods(**USUAL), None)  # type: ignore[arg-type]
     memory = usual.of(data, DEVICE)
     weight = usual.chosen(vectors, memory, held_out, seen, METRIC)
-    both = beside(vectors, memory, weight)
+    both = weighted_sum(vectors, memory, weight)
     found["chosen"] = weight
-    found["weights"] = {w: float(of(beside(vectors, memory, w)).mean()) for w in WEIGHTS}
+    found["weights"] = {w: float(of(weighted_sum(vectors, memory, w)).mean()) for w in WEIGHTS}
     models = {"vectors": vectors, "memory": memory, "both": both}
     length_T = np.diff(data.indptr_U1)[held_out.users_T]
     third_T = np.searchsorted(np.quantile(length_T, (1 / 3, 2 / 3)), length_T)

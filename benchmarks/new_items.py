@@ -28,7 +28,7 @@ import torch
 import sdgar
 from common import THREADS, device_name, machine, options_of
 from sdgar.data.ids import Ids
-from sdgar.models.factors import Factors
+from sdgar.models.factor_tensors import FactorTensors
 
 TEXTS = {"movielens-1m-ordered": {"title": "text"}}
 """The columns of features that are texts, by data set."""
@@ -93,7 +93,7 @@ def at_random(model: sdgar.Recommender, seed: int) -> sdgar.Recommender:
         torch.randn(len(ids), 32, generator=draw) for ids in (model.users, model.items)
     )
     return model.with_model(
-        Factors(user_UD, item_ID, torch.zeros(len(item_ID))), {"system": "random"}
+        FactorTensors(user_UD, item_ID, torch.zeros(len(item_ID))).model(), {"system": "random"}
     )
 
 

@@ -40,12 +40,12 @@ from common import device_name, machine, options_of
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits.single import Split
 from sdgar.errors import SdgarWarning
+from sdgar.models.sum import weighted_sum
 from sdgar.recommend.recommender import Recommender
 from sdgar.systems.base import Estimator
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.judged import TRIED as TRIED_WEIGHTS
-from sdgar.training.memory import beside
 
 METRIC, K = "ndcg@50", 50
 SUM = "sum of ndcg@50"
@@ -246,7 +246,8 @@ def weights(system: str, name: str, data: Interactions, **short: Any) -> Iterato
         found = {}
         for how, model in (("going_on", chain.recommender_), ("anew", anew.recommender_)):
             each = {
-                w: model.with_model(beside(model.factors, memory, w), {}) for w in TRIED_WEIGHTS
+                w: model.with_model(weighted_sum(model.factors, memory, w), {})
+                for w in TRIED_WEIGHTS
             }
             found[how] = {str(w): float(measured(one, part).sum()) for w, one in each.items()}
         yield {

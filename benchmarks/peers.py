@@ -65,6 +65,7 @@ from sdgar.data.synthetic import synthetic
 from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
 from sdgar.lab.paper.chosen import settings_of
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
 from sdgar.systems.bpr import BPR
@@ -463,7 +464,7 @@ def als(
         nonlocal looking
         now = time.perf_counter()
         tables = (torch.from_numpy(t.copy()) for t in (model.user_factors, model.item_factors))
-        value = look(Factors(*tables, torch.zeros(train.n_items)))
+        value = look(FactorTensors(*tables, torch.zeros(train.n_items)).model())
         looks.append((now - start - looking, value))
         looking += time.perf_counter() - now
 
@@ -493,7 +494,7 @@ def bpr(train: Interactions, look: Callable[[Scorer], float], *, quick: bool) ->
         model.fit(matrix, show_progress=False)
         seconds = time.perf_counter() - start
         tables = (torch.from_numpy(t.copy()) for t in (model.user_factors, model.item_factors))
-        looks.append((seconds, look(Factors(*tables, torch.zeros(train.n_items)))))
+        looks.append((seconds, look(FactorTensors(*tables, torch.zeros(train.n_items)).model())))
     return looks
 
 

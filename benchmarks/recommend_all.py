@@ -27,14 +27,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import torch
 
 import sdgar
 from common import command_without, machine, options_of, write_report
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.maths.rows import Rows
-from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum
@@ -47,13 +45,13 @@ def make_model(place: Path, n_users: int, n_items: int, dim: int, each: int) -> 
     """Make up a model and save it."""
     rng = np.random.default_rng(SEED)
 
-    def vectors(count: int) -> torch.Tensor:
+    def vectors(count: int) -> np.ndarray:
         x_RD = rng.standard_normal((count, dim), np.float32)
         x_RD /= np.linalg.norm(x_RD, axis=1, keepdims=True)
-        return torch.from_numpy(x_RD)
+        return x_RD
 
-    bias_I = torch.from_numpy(rng.standard_normal(n_items, np.float32) / 10)
-    factors = Factors(vectors(n_users).mul_(8), vectors(n_items), bias_I)
+    bias_I = rng.standard_normal(n_items, np.float32) / 10
+    factors = Factors(8 * vectors(n_users), vectors(n_items), bias_I)
     start_U1 = np.arange(0, n_users * each + 1, each)
     step = n_items // each
     items_UE = rng.integers(0, step, (n_users, each), np.int32)
@@ -62,10 +60,7 @@ def make_model(place: Path, n_users: int, n_items: int, dim: int, each: int) -> 
     columns_F = rng.integers(0, n_items, n_items * NEIGHBOURS, np.int32)
     weight_F = rng.standard_normal(n_items * NEIGHBOURS, np.float32) / 20
     weights = Rows(np.arange(0, n_items * NEIGHBOURS + 1, NEIGHBOURS), columns_F, weight_F)
-    own = Rows(history.indptr_U1, history.items_E)
-    memory = LocalItemWeights(
-        SparseMatrix.of_rows(own, n_items), SparseMatrix.of_rows(weights, n_items)
-    )
+    memory = LocalItemWeights(history, weights)
     ids = Ids(np.arange(n_users)), Ids(np.arange(n_items))
     artifact.save(
         artifact.Artifact(Sum(factors, memory, 1.0), *ids, history, {"system": "made up"}), place

@@ -32,7 +32,7 @@ from sdgar.data.synthetic import synthetic
 from sdgar.lab.paper.chosen import settings_of
 from sdgar.lab.paper.data_sets import source
 from sdgar.maths.rng import Draws, Stream, index_and_fraction
-from sdgar.models.factors import Factors
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.generator import Frozen
 from sdgar.samplers.nearest_items import NearestItems
@@ -97,10 +97,10 @@ def plot(rows: list[dict[str, float]], path: Path) -> None:
 class Still:
     """A discriminator that has learned and stays as it is."""
 
-    def __init__(self, factors: Factors) -> None:
+    def __init__(self, factors: FactorTensors) -> None:
         self._factors, self.n_items, self.score = factors, factors.n_items, factors.score
 
-    def factors(self) -> Factors:
+    def factors(self) -> FactorTensors:
         """Return its vectors."""
         return self._factors
 

@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix
 from common import THREADS
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors
 from sdgar.training.protocols import Recipe
 
@@ -76,9 +77,9 @@ class ImplicitBPR:
     def factors(self) -> Factors:
         """The bias is a column of the item factors, against a column of ones."""
         item_ID = torch.from_numpy(self._model.item_factors)
-        return Factors(
+        return FactorTensors(
             torch.from_numpy(self._model.user_factors), item_ID, torch.zeros(len(item_ID))
-        )
+        ).model()
 
 
 class LightfmWARP:
@@ -113,7 +114,9 @@ class LightfmWARP:
         """Biases of users shift all items of a user alike and are left out."""
         bias_I, item_ID = self._model.get_item_representations()
         _, user_UD = self._model.get_user_representations()
-        return Factors(*(torch.from_numpy(_float32(a)) for a in (user_UD, item_ID, bias_I)))
+        return FactorTensors(
+            *(torch.from_numpy(_float32(a)) for a in (user_UD, item_ID, bias_I))
+        ).model()
 
 
 def _float32(array: NDArray[Any]) -> NDArray[np.float32]:

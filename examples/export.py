@@ -99,21 +99,6 @@ def from_onnx(folder: Path, users: list[Any], k: int) -> list[list[Any]]:
     return lists
 
 
-def from_onnx_histories(folder: Path, histories: list[list[Any]], k: int) -> list[list[Any]]:
-    """Run the graph of histories, for people whom the model has never seen."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(folder / "histories.onnx"))
-    items = np.load(folder / "items.npy")
-    number = {item: row for row, item in enumerate(items.tolist())}
-    lists = []
-    for history in histories:
-        numbers = np.array(sorted({number[item] for item in history}))
-        found, _ = session.run(["items", "scores"], {"history": numbers, "k": np.array([k])})
-        lists.append(items[found[found >= 0]].tolist())
-    return lists
-
-
 def from_postgresql(connection: Any, users: list[Any], k: int) -> list[list[Any]]:
     """Ask a database that load.sql was loaded into, with psycopg."""
     query = "SELECT item FROM sdgar.recommend(%s, %s)"

@@ -20,14 +20,14 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import UsageError
-from sdgar.models.model import Learned, Scorer
+from sdgar.models.model import Learned, TensorScorer
 
 if TYPE_CHECKING:
     from typing import Self
 
     from sdgar.maths.optimizers import Optimizer
     from sdgar.maths.rng import Draws
-    from sdgar.models.factors import Factors
+    from sdgar.models.factor_tensors import FactorTensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Sampler(Protocol):
         ...
 
 
-class Discriminator(Scorer, Protocol):
+class Discriminator(TensorScorer, Protocol):
     """The model that learns to separate positives from proposals, and later recommends.
 
     A discriminator may have ``together_E``, a number for each training row that rows have in common
@@ -173,7 +173,7 @@ class Discriminator(Scorer, Protocol):
         """Restore the parameters by name."""
         ...
 
-    def factors(self) -> Factors:
+    def factors(self) -> FactorTensors:
         """Return the vectors and biases whose inner products are the scores, detached."""
         ...
 

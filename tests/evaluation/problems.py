@@ -24,6 +24,20 @@ class Table:
     def n_items(self) -> int:
         return self.scores_UI.shape[1]
 
+    def score_all(self, users_B: np.ndarray) -> np.ndarray:
+        return np.asarray(self.scores_UI)[users_B]
+
+
+@dataclass(frozen=True)
+class TensorTable:
+    """The same for a scorer that computes with tensors, as on a GPU."""
+
+    scores_UI: Tensor
+
+    @property
+    def n_items(self) -> int:
+        return self.scores_UI.shape[1]
+
     @property
     def device(self) -> torch.device:
         return self.scores_UI.device

@@ -14,7 +14,8 @@ from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sdgar.errors import UsageError
-from sdgar.evaluation import DEFINITIONS, evaluate, per_user, top_k
+from sdgar.evaluation import DEFINITIONS, evaluate, per_user
+from sdgar.ranking.topk import top_k
 
 from .problems import Problem, Table, held_out, history, oracle_metrics, problems
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdgar.data.history import History
 from sdgar.errors import NumericalError
-from sdgar.maths.sparse import SparseMatrix
+from sdgar.maths.rows import Rows
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum
@@ -26,20 +25,17 @@ def model_of(rng, n_users, n_items, dim, *, scale=1.0, memory=True, alike=1):
     item = item[np.arange(n_items) // alike * alike]
     bias = rng.normal(size=n_items)[np.arange(n_items) // alike * alike]
     user = rng.normal(size=(n_users, dim)) * rng.lognormal(0, scale, (n_users, 1))
-    factors = Factors(*(torch.tensor(a, dtype=torch.float32) for a in (user, item, bias)))
+    factors = Factors(*(a.astype(np.float32) for a in (user, item, bias)))
     if not memory:
         return factors, None
     pairs = np.unique(rng.integers(0, n_users * n_items, 4 * n_users))
     history = History.of_pairs(pairs // n_items, pairs % n_items, n_users)
-    own = SparseMatrix.of(history.indptr_U1, history.items_E, n_items, device=torch.device("cpu"))
     start = np.arange(0, 4 * n_items, 4, dtype=np.int64)
     start = np.append(start, 4 * n_items)
     column = np.concatenate([np.sort(rng.permutation(n_items)[:4]) for _ in range(n_items)])
     weight = rng.normal(size=4 * n_items).astype(np.float32)
-    weights = SparseMatrix.of(
-        start, column.astype(np.int32), n_items, weight, device=torch.device("cpu")
-    )
-    return Sum(factors, LocalItemWeights(own, weights), 2.0), history
+    weights = Rows(start, column.astype(np.int32), weight)
+    return Sum(factors, LocalItemWeights(history, weights), 2.0), history
 
 
 @settings(max_examples=40)
@@ -102,10 +98,10 @@ def test_a_score_that_is_no_number_is_named():
     rng = np.random.default_rng(6)
     model, _ = model_of(rng, 3, 50, 4, memory=False)
     sieve = Sieve.of(model)
-    model.bias_I[11] = torch.inf
+    model.bias_I[11] = np.inf
     with pytest.raises(NumericalError, match="item index 11"):
         sieve.top_k(model, np.arange(2), 5)
-    model.item_ID[3, 0] = torch.nan
+    model.item_ID[3, 0] = np.nan
     assert not can_be_sieved(model)
 
 

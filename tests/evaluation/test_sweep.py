@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,9 +45,13 @@ def test_nothing_is_overlooked(seed, n_items, dim, k, scale, memory, seen, block
     assert found.scores_TK[~same] == pytest.approx(exact.scores_TK[~same], **near)
 
 
+def longest(vector_RD):
+    return np.linalg.norm(vector_RD, axis=1).max()
+
+
 def model_scale(model):
     factors = getattr(model, "first", model)
-    return max(1.0, factors.user_UD.norm(dim=1).max() * factors.item_ID.norm(dim=1).max())
+    return max(1.0, longest(factors.user_UD) * longest(factors.item_ID))
 
 
 @pytest.mark.parametrize("spread", [1.0, 10.0, 100.0])
@@ -57,8 +60,8 @@ def test_tiles_that_are_passed_over_have_nothing_for_a_list(spread, memory):
     rng = np.random.default_rng(8)
     model, history = model_of(rng, 30, 2_000, 8, memory=memory)
     factors = model.first if memory else model
-    factors.bias_I.copy_(torch.from_numpy(rng.standard_normal(2_000) * spread))
-    factors.item_ID.mul_(torch.from_numpy(rng.random((2_000, 1)) * spread))
+    factors.bias_I[:] = rng.standard_normal(2_000) * spread
+    factors.item_ID[:] *= rng.random((2_000, 1)) * spread
     exact = top_k(model, np.arange(30), 9, seen=history)
     found = Sweep.of(model).top_k(model, np.arange(30), 9, seen=history)
     assert found.items_TK.tolist() == exact.items_TK.tolist()
@@ -96,7 +99,7 @@ def test_ties_go_to_the_lower_number():
         assert last.tolist() == list(range(last[0] // 5 * 5, last[0] // 5 * 5 + len(last)))
 
 
-@pytest.mark.parametrize("bad", [torch.inf, torch.nan])
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_a_score_that_is_no_number_is_named(bad):
     rng = np.random.default_rng(6)
     model, _ = model_of(rng, 3, 50, 4, memory=False)
@@ -120,7 +123,7 @@ def test_measuring_is_the_same_by_a_sweep(monkeypatch):
     monkeypatch.setattr(sweep, "_FROM_ITEMS", 300)
     monkeypatch.setattr(sweep, "_FROM_USERS", 40)
     swept = []
-    monkeypatch.setattr(Sweep, "_takes", lambda self, n_users: swept.append(n_users) or True)
+    monkeypatch.setattr(Sweep, "_suits", lambda self, n_users: swept.append(n_users) or True)
     assert evaluate(model, held_out, seen=history, ks=(10,)).means() == whole.means()
     assert swept == [40]
 
@@ -128,7 +131,7 @@ def test_measuring_is_the_same_by_a_sweep(monkeypatch):
 @pytest.mark.parametrize("weight", [0.0, -0.0])
 def test_an_item_whose_memory_is_nothing_is_still_listed(weight):
     model, history = model_of(np.random.default_rng(10), 20, 60, 8)
-    model.second.weight_II.weight_E.fill_(weight)
+    model.second.weight_II.weight_E[:] = weight
     exact = top_k(model, np.arange(20), 50, seen=history)
     found = Sweep.of(model).top_k(model, np.arange(20), 50, seen=history)
     assert found.items_TK.tolist() == exact.items_TK.tolist()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -16,22 +17,25 @@ from numpy.testing import assert_array_equal
 from torch import Tensor
 
 from sdgar.errors import NumericalError, UsageError
+from sdgar.kernels.optional import kernels_of
+from sdgar.machine import cores
 from sdgar.models.factors import Factors
 from sdgar.ranking import topk
 from sdgar.ranking.topk import TopK, block_rows, top_k
 
-from .problems import Problem, Table, history, problems
+from .problems import Problem, Table, TensorTable, history, problems
 
-PATHS = ["numba", "torch"]
+PATHS = ["kernels", "numpy", "tensors"]
 
 
-def ranked(path: str, *args, **kwargs) -> TopK:
-    """Return ``top_k`` by the compiled kernel, or as it is where Numba cannot be imported."""
-    if path == "numba":
-        assert topk._kernel() is not None
-        return top_k(*args, **kwargs)
-    with patch.object(topk, "_kernel", return_value=None):
-        return top_k(*args, **kwargs)
+def ranked(path: str, scorer: Any, *args, **kwargs) -> TopK:
+    """Return ``top_k`` by compiled kernels, by NumPy alone, or by tensors."""
+    if path == "tensors":
+        return top_k(TensorTable(scorer.scores_UI), *args, **kwargs)
+    found = kernels_of("topk") if path == "kernels" else None
+    assert (found is None) == (path == "numpy")
+    with patch.object(topk, "kernels_of", return_value=found):
+        return top_k(scorer, *args, **kwargs)
 
 
 def solve(path: str, problem: Problem, **kwargs) -> TopK:
@@ -67,7 +71,7 @@ def test_where_all_users_have_the_same_scores_the_lists_are_those_of_a_table(
     bias_I = problem.scores_UI[0]
     same_UI = bias_I.repeat(len(problem.seen), 1)
     users_T = np.arange(len(problem.seen))[::-1].copy()
-    popular = Factors(torch.zeros(len(users_T), 0), torch.zeros(len(bias_I), 0), bias_I)
+    popular = Factors(np.zeros((len(users_T), 0)), np.zeros((len(bias_I), 0)), np.asarray(bias_I))
     rules = {"seen": history(problem.seen), "blocked_I": problem.blocked_I}
     expected, found = (
         top_k(scorer, users_T, problem.k, **rules) for scorer in (Table(same_UI), popular)
@@ -77,9 +81,9 @@ def test_where_all_users_have_the_same_scores_the_lists_are_those_of_a_table(
 
 
 def test_popularity_that_is_no_number_cannot_be_ranked_by() -> None:
-    bias_I = torch.tensor([1.0, torch.nan, 2.0])
+    popular = Factors(np.zeros((2, 0)), np.zeros((3, 0)), np.array([1, np.nan, 2], np.float32))
     with pytest.raises(NumericalError, match="item index 1 is nan"):
-        top_k(Factors(torch.zeros(2, 0), torch.zeros(3, 0), bias_I), np.arange(2), 2)
+        top_k(popular, np.arange(2), 2)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -93,15 +97,16 @@ def test_no_user_is_recommended_an_item_they_have_seen_or_one_that_is_blocked(
 
 
 @given(problem=problems())
-def test_the_kernel_and_the_torch_path_agree_exactly(problem: Problem) -> None:
-    compiled, plain = solve("numba", problem), solve("torch", problem)
-    assert_array_equal(compiled.items_TK, plain.items_TK)
-    assert_array_equal(compiled.scores_TK, plain.scores_TK)
+def test_all_paths_agree_exactly(problem: Problem) -> None:
+    compiled, *others = (solve(path, problem) for path in PATHS)
+    for other in others:
+        assert_array_equal(compiled.items_TK, other.items_TK)
+        assert_array_equal(compiled.scores_TK, other.scores_TK)
 
 
 @given(problem=problems())
 def test_blocks_do_not_change_the_lists(problem: Problem) -> None:
-    whole, single = solve("numba", problem), solve("numba", problem, memory_bytes=1)
+    whole, single = solve("kernels", problem), solve("kernels", problem, ram_bytes=1)
     assert_array_equal(whole.items_TK, single.items_TK)
 
 
@@ -109,9 +114,11 @@ def test_blocks_do_not_change_the_lists(problem: Problem) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3, 64])
 def test_the_number_of_threads_does_not_change_the_lists(threads: int) -> None:
     table = Table(torch.randint(0, 9, (10, 300), generator=torch.Generator().manual_seed(1)))
-    with patch.object(torch, "get_num_threads", return_value=threads):
-        best = top_k(table, np.arange(10), 7, memory_bytes=300 * 8 * 2)  # two users at once
-    assert_array_equal(best.items_TK, ranked("torch", table, np.arange(10), 7).items_TK)
+    with patch.object(cores, "threads", return_value=threads):
+        best = ranked(
+            "kernels", table, np.arange(10), 7, ram_bytes=300 * 8 * 2
+        )  # two users at once
+    assert_array_equal(best.items_TK, ranked("tensors", table, np.arange(10), 7).items_TK)
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
@@ -119,10 +126,10 @@ def test_threads_name_the_first_user_whose_scores_are_no_numbers() -> None:
     scores_UI = torch.zeros(40, 300)
     scores_UI[7, 5] = scores_UI[31, 2] = torch.nan
     with (
-        patch.object(torch, "get_num_threads", return_value=3),
+        patch.object(cores, "threads", return_value=3),
         pytest.raises(NumericalError, match="user index 7 for item index 5 is nan"),
     ):
-        top_k(Table(scores_UI), np.arange(40), 3, memory_bytes=300 * 8 * 4)
+        ranked("kernels", Table(scores_UI), np.arange(40), 3, ram_bytes=300 * 8 * 4)
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
@@ -130,7 +137,7 @@ def test_an_error_of_the_model_ends_all_threads_soon() -> None:
     calls = []
 
     class Failing(Table):
-        def score_all(self, users_B: Tensor) -> Tensor:
+        def score_all(self, users_B: np.ndarray) -> np.ndarray:
             calls.append(int(users_B[0]))
             time.sleep(0.001)
             if int(users_B[0]) == 3:
@@ -138,16 +145,16 @@ def test_an_error_of_the_model_ends_all_threads_soon() -> None:
             return super().score_all(users_B)
 
     with (
-        patch.object(torch, "get_num_threads", return_value=3),
+        patch.object(cores, "threads", return_value=3),
         pytest.raises(ZeroDivisionError),
     ):
-        top_k(Failing(torch.zeros(2000, 300)), np.arange(2000), 3, memory_bytes=1)
+        ranked("kernels", Failing(torch.zeros(2000, 300)), np.arange(2000), 3, ram_bytes=1)
     assert 3 in calls
     assert len(calls) < 2000
 
 
 def test_a_model_that_is_being_trained_can_be_ranked_with() -> None:
-    class Trained(Table):
+    class Trained(TensorTable):
         def score_all(self, users_B: Tensor) -> Tensor:
             return self.scores_UI
 
@@ -156,13 +163,14 @@ def test_a_model_that_is_being_trained_can_be_ranked_with() -> None:
 
 
 @pytest.mark.parametrize("levels", [2, 50, 10**6])
-def test_the_two_paths_agree_on_a_catalogue_of_real_size(levels: int) -> None:
+def test_all_paths_agree_on_a_catalogue_of_real_size(levels: int) -> None:
     generator = torch.Generator().manual_seed(levels)
     scores_UI = torch.randint(0, levels, (40, 20_000), generator=generator).float() / 64
     seen = history([set(range(user, 20_000, 7 + user)) for user in range(40)])
-    lists = [ranked(p, Table(scores_UI), np.arange(40), 50, seen=seen) for p in PATHS]
-    assert_array_equal(lists[0].items_TK, lists[1].items_TK)
-    assert_array_equal(lists[0].scores_TK, lists[1].scores_TK)
+    first, *others = (ranked(p, Table(scores_UI), np.arange(40), 50, seen=seen) for p in PATHS)
+    for other in others:
+        assert_array_equal(first.items_TK, other.items_TK)
+        assert_array_equal(first.scores_TK, other.scores_TK)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -213,21 +221,18 @@ def test_a_nan_is_an_error_even_where_the_item_would_not_be_recommended(path: st
 
 @pytest.mark.parametrize("path", PATHS)
 def test_the_scores_of_the_scorer_are_left_as_they_were(path: str) -> None:
-    class Popularity:
-        n_items, device = 4, torch.device("cpu")
-        popularity_I = torch.tensor([0.4, 0.3, 0.2, 0.1])
+    class Popularity(Table):
+        def score_all(self, users_B: Any) -> Any:
+            return np.asarray(self.scores_UI)
 
-        def score_all(self, users_B: Tensor) -> Tensor:
-            return self.popularity_I.expand(len(users_B), -1)
-
-    scorer, seen = Popularity(), history([{0}, {1}])
+    scorer, seen = Popularity(torch.tensor([[0.4, 0.3, 0.2, 0.1]] * 2)), history([{0}, {1}])
     best = ranked(path, scorer, np.arange(2), 2, seen=seen, blocked_I=np.arange(4) == 2)
     assert best.items_TK.tolist() == [[1, 3], [0, 3]]
-    assert_array_equal(scorer.popularity_I, torch.tensor([0.4, 0.3, 0.2, 0.1]))
+    assert_array_equal(scorer.scores_UI[0], torch.tensor([0.4, 0.3, 0.2, 0.1]))
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 def test_scores_of_other_precision_are_ranked_as_float32(path: str, dtype: torch.dtype) -> None:
     scores_UI = torch.tensor([[1.0, 3.0, 2.0]], dtype=dtype)
     assert ranked(path, Table(scores_UI), np.array([0]), 2).items_TK.tolist() == [[1, 2]]
@@ -242,9 +247,10 @@ def test_read_only_inputs_are_as_good_as_any() -> None:
 
 
 def test_factors_rank_by_inner_product_plus_bias() -> None:
-    factors = Factors(torch.tensor([[1.0], [-1.0]]), torch.tensor([[1.0], [2.0]]), torch.zeros(2))
+    user_UD, item_ID = np.array([[1], [-1]], np.float32), np.array([[1], [2]], np.float32)
+    factors = Factors(user_UD, item_ID, np.zeros(2, np.float32))
     assert top_k(factors, np.arange(2), 1).items_TK.tolist() == [[1], [0]]
-    biased = Factors(factors.user_UD, factors.item_ID, torch.tensor([9.0, 0.0]))
+    biased = Factors(user_UD, item_ID, np.array([9, 0], np.float32))
     assert top_k(biased, np.arange(2), 1).items_TK.tolist() == [[0], [0]]
 
 
@@ -268,34 +274,33 @@ def test_a_call_that_cannot_work_says_why(change: dict, words: str) -> None:
 
 def test_a_scorer_that_gives_the_wrong_shape_is_named() -> None:
     class Transposed(Table):
-        def score_all(self, users_B: Tensor) -> Tensor:
+        def score_all(self, users_B: np.ndarray) -> np.ndarray:
             return super().score_all(users_B).T
 
     with pytest.raises(UsageError, match=r"shape \(3, 2\) for 2 users and 3 items"):
         top_k(Transposed(torch.zeros(2, 3)), np.arange(2), 1)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("n_items", [1, 1_682, 40_988, 10_000_000])
-def test_a_block_fits_the_memory_it_is_given(n_items: int, compiled: bool) -> None:
-    for memory_bytes in (1, 1 << 20, 64 << 20):
-        rows = block_rows(n_items, memory_bytes=memory_bytes, compiled=compiled)
+def test_a_block_fits_the_memory_it_is_given(n_items: int) -> None:
+    for ram_bytes in (1, 1 << 20, 64 << 20):
+        rows = block_rows(n_items, ram_bytes)
         assert rows >= 1
-        assert rows == 1 or rows * n_items * (8 if compiled else 32) <= memory_bytes
+        assert rows == 1 or rows * n_items * 8 <= ram_bytes
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", PATHS[:2])
 def test_no_more_users_are_scored_at_once_than_a_block_holds(path: str) -> None:
     largest = 0
 
     class Watched(Table):
-        def score_all(self, users_B: Tensor) -> Tensor:
+        def score_all(self, users_B: np.ndarray) -> np.ndarray:
             nonlocal largest
             largest = max(largest, len(users_B))
             return super().score_all(users_B)
 
-    ranked(path, Watched(torch.zeros(100, 64)), np.arange(100), 3, memory_bytes=64 * 32 * 10)
-    assert largest == block_rows(64, memory_bytes=64 * 32 * 10, compiled=path == "numba") < 100
+    ranked(path, Watched(torch.zeros(100, 64)), np.arange(100), 3, ram_bytes=64 * 32 * 10)
+    assert largest == block_rows(64, 64 * 32 * 10) < 100
 
 
 @pytest.mark.parametrize(
@@ -310,12 +315,13 @@ def test_without_numba_or_a_cache_folder_the_lists_are_the_same(obstacle: str) -
     program = f"""
 import os, sys, warnings
 {obstacle}
-import numpy as np, torch
+import numpy as np
 from sdgar.models.factors import Factors
-from sdgar.evaluation import top_k, topk
-assert (topk._kernel() is None) == (sys.modules.get("numba", 0) is None)
-factors = Factors(torch.eye(3), torch.eye(3), torch.zeros(3))
-print(top_k(factors, np.arange(3), 2).items_TK.tolist())
+from sdgar.ranking import topk
+topk._FEW_SCORES = 0
+eye = np.eye(3, dtype=np.float32)
+factors = Factors(eye, eye, np.zeros(3, np.float32))
+print(topk.top_k(factors, np.arange(3), 2).items_TK.tolist())
 """
     without = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
@@ -327,7 +333,7 @@ print(top_k(factors, np.arange(3), 2).items_TK.tolist())
 def test_importing_the_package_does_not_import_numba_or_scipy() -> None:
     program = (
         "import sys, sdgar.evaluation; "
-        "print([m for m in ('numba', 'scipy', 'polars', 'rich') if m in sys.modules])"
+        "print([m for m in ('numba', 'scipy', 'polars', 'rich', 'torch') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -338,7 +344,7 @@ def test_importing_the_package_does_not_import_numba_or_scipy() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @given(problem=problems())
 def test_the_lists_on_a_gpu_are_those_of_the_cpu(problem: Problem) -> None:
-    on_gpu = Table(problem.scores_UI.cuda())
+    on_gpu = TensorTable(problem.scores_UI.cuda())
     users, seen = np.arange(len(problem.seen)), history(problem.seen)
     there = top_k(on_gpu, users, problem.k, seen=seen, blocked_I=problem.blocked_I)
-    assert_array_equal(there.items_TK, solve("numba", problem).items_TK)
+    assert_array_equal(there.items_TK, solve("kernels", problem).items_TK)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
-import torch
 
 import sdgar
 from sdgar.errors import DataError, ResourceError, UsageError
-from sdgar.exports import contents, graphs
+from sdgar.exports import contents, to_onnx
+from sdgar.models.model import Model
 from sdgar.recommend.recommender import Recommender
 
 from .. import postgresql
@@ -35,7 +34,7 @@ def require_same(model: Recommender, theirs: list[list], users: list) -> None:
     number_of = {item: number for number, item in enumerate(model.items.values.tolist())}
     for user, found in zip(users, theirs, strict=True):
         at = model.users.find(user)
-        scores_I = model.model.score_all(torch.tensor([at]))[0].double().numpy().copy()
+        scores_I = model.model.score_all(np.array([at]))[0].astype(np.float64)
         scores_I[model.known.of(at)] = -np.inf
         best = np.sort(scores_I[scores_I > -np.inf])[::-1][:K]
         assert len(set(found)) == len(found) == len(best), user
@@ -68,7 +67,7 @@ def test_tables_give_the_same_lists(kind, models, read, tmp_path):
 def test_tables_have_all_weights_between_items(models, tmp_path):
     sdgar.export(models["ease"], "parquet", tmp_path / "out")
     table = pl.read_parquet(tmp_path / "out" / "weights.parquet")
-    items, weight_II = models["ease"].items, models["ease"].model.weight_II.numpy()
+    items, weight_II = models["ease"].items, models["ease"].model.weight_II
     found = np.zeros_like(weight_II)
     found[items.index_of(table["item"].to_list()), items.index_of(table["for"].to_list())] = table[
         "weight"
@@ -99,37 +98,22 @@ def test_an_index_does_not_lose_a_memory_unless_told_to(models, read, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_graph_gives_the_same_lists_to_users_and_to_histories(kind, models, read, tmp_path):
+def test_a_graph_gives_the_same_lists(kind, models, read, tmp_path):
     pytest.importorskip("onnx", reason="onnx is not installed (extra export)")
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra export)")
     model = models[kind]
     made = sdgar.export(model, "onnx", tmp_path / "out")
     require_same(model, read.from_onnx(made.path, users_of(model), K), users_of(model))
-    taught = [u for u in users_of(model) if len(model.history.of(model.users.find(u)))]
-    own = {u: model.items.at(model.history.of(model.users.find(u))).tolist() for u in taught}
-    folded = model.fold_in(own)
-    theirs = read.from_onnx_histories(made.path, [own[u] for u in users_of(folded)], K)
-    require_same(folded, theirs, users_of(folded))
-    assert made.left_out == ()
 
 
 def test_numbers_of_a_large_graph_lie_beside_it(models, read, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra export)")
-    monkeypatch.setattr(graphs, "_MOST_BYTES", 100)
+    monkeypatch.setattr(to_onnx, "_MOST_BYTES", 100)
     model = models["memory"]
     made = sdgar.export(model, "onnx", tmp_path / "out")
     assert (made.path / "users.onnx.data").exists()
     assert "users.onnx.data" in made.files
     require_same(model, read.from_onnx(made.path, users_of(model), K), users_of(model))
-
-
-def test_a_graph_of_histories_is_missing_with_a_reason(models, tmp_path):
-    pytest.importorskip("onnx", reason="onnx is not installed (extra export)")
-    model = models["least squares"]
-    bare = model.with_model(replace(model.factors, rule=None), {})
-    made = sdgar.export(bare, "onnx", tmp_path / "out")
-    assert not (made.path / "histories.onnx").exists()
-    assert "a graph for histories is not written" in made.left_out[0]
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +158,7 @@ def test_a_model_without_vectors_is_refused_where_vectors_are_needed(to, models,
 
 
 def test_a_network_is_refused(data, tmp_path):
-    class Own:
+    class Own(Model):
         holds, n_items = "a network", data.n_items
 
     model = sdgar.MostPopular().fit(data).recommender_.with_model(Own(), {})

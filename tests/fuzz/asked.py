@@ -19,13 +19,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import torch
 
 from sdgar.data.ids import is_column, plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_frame
 from sdgar.errors import SdgarError
 from sdgar.models.factors import Factors
+from sdgar.models.fold_in import LeastSquares
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender
 
@@ -270,11 +270,17 @@ def _questions(random: Random) -> Files:
 
 def _model(users: list[Any], items: list[Any]) -> Recommender:
     data = Interactions.from_arrays(users, items)
-    factors = Factors(
-        torch.ones(data.n_users, 2), torch.rand(data.n_items, 2), torch.arange(data.n_items) / 10
+    tables = (
+        np.ones((data.n_users, 2)),
+        np.random.default_rng().random((data.n_items, 2)),
+        np.arange(data.n_items) / 10,
     )
+    factors = Factors(*(table.astype(np.float32) for table in tables))
+    rule = LeastSquares(alpha=0.1, l2=0.01, power=1.0)
     about = {"system": "ials", "hyper_parameters": {"alpha": 0.1, "l2": 0.01, "power": 1.0}}
-    return Recommender(Artifact(factors, data.users, data.items, data.history, about))
+    return Recommender(
+        Artifact(factors.ruled_by(rule), data.users, data.items, data.history, about)
+    )
 
 
 _QUESTIONS: dict[str, Callable[[Recommender, Any, int], Any]] = {

@@ -29,12 +29,10 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.readers import read_options
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import SdgarError, StoppedError
-from sdgar.maths.sparse import SparseMatrix
+from sdgar.maths.rows import Rows
 from sdgar.models.encoded_factors import EncodedFactors
-from sdgar.models.factors import Factors
-from sdgar.models.field_factors import FieldFactors
-from sdgar.models.item_vectors import ItemVectors
-from sdgar.models.item_weights import ItemWeights, SparseItemWeights
+from sdgar.models.factors import Factors, FieldFactors
+from sdgar.models.item_weights import ItemVectors, ItemWeights, SparseItemWeights
 from sdgar.models.model import Model
 from sdgar.models.network import MODULES, Encoder, ModuleScores
 from sdgar.recommend.artifact import Artifact
@@ -75,34 +73,31 @@ MODULES["bilinear"] = _Bilinear
 
 
 def _factors(dim: int = _DIM) -> Factors:
-    random = torch.Generator().manual_seed(dim)
-    sides = (torch.randn(n, dim, generator=random) for n in (_USERS, _ITEMS))
-    return Factors(*sides, torch.arange(_ITEMS) / 10)
+    random = np.random.default_rng(dim)
+    sides = (random.normal(size=(n, dim)).astype(np.float32) for n in (_USERS, _ITEMS))
+    return Factors(*sides, np.arange(_ITEMS, dtype=np.float32) / 10)
 
 
 def _model(kind: str) -> Model:
-    has = SparseMatrix.of(_HISTORY.indptr_U1, _HISTORY.items_E, _ITEMS, device=_CPU)
+    has, one = _HISTORY, _factors()
+    vectors = one.user_UD, one.item_ID, one.bias_I
     if kind == "ease":
-        return ItemWeights(has, torch.eye(_ITEMS).roll(1, 0) - 0.1)
+        return ItemWeights(has, np.roll(np.eye(_ITEMS, dtype=np.float32), 1, 0) - np.float32(0.1))
     if kind == "elsa":
-        return ItemVectors(has, _factors().item_ID)
+        return ItemVectors(has, one.item_ID)
     if kind == "item-knn":
-        near = np.arange(1, _ITEMS + 1) % _ITEMS
+        near = (np.arange(1, _ITEMS + 1) % _ITEMS).astype(np.int32)
         weight_E = np.linspace(0.1, 1, _ITEMS, dtype=np.float32)
-        return SparseItemWeights(
-            has, SparseMatrix.of(np.arange(_ITEMS + 1), near, _ITEMS, weight_E, device=_CPU)
-        )
+        return SparseItemWeights(has, Rows(np.arange(_ITEMS + 1), near, weight_E))
     if kind == "sequence":
         settings = {"dim": _DIM, "blocks": 1, "length": 5}
         made = Sequence(_USERS, _ITEMS, **settings)
-        return EncodedFactors(
-            *_factors().tensors().values(), encoder=Encoder(made, _USERS, _ITEMS, kind, settings)
-        )
+        return EncodedFactors(*vectors, encoder=Encoder(made, _USERS, _ITEMS, kind, settings))
     if kind == "bilinear":
         return ModuleScores(_Bilinear(_USERS, _ITEMS), _USERS, _ITEMS, kind, {"dim": 2})
     if kind == "fields":
-        of_values = {"field_VD": torch.ones(4, _DIM), "scale": torch.ones(1)}
-        return FieldFactors(*_factors().tensors().values(), **of_values)
+        of_values = np.ones((4, _DIM), np.float32), np.ones(1, np.float32)
+        return FieldFactors(*vectors, field_VD=of_values[0], scale=of_values[1])
     return _factors(0 if kind == "popular" else _DIM)
 
 

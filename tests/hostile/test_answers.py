@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import torch
 from polars.testing import assert_frame_equal
 
 from sdgar.data.interactions import Interactions
@@ -156,9 +155,9 @@ def test_similar_items_mark_or_skip_those_that_are_unknown(als):
 
 
 def test_similar_users_have_vectors_of_the_same_direction():
-    user_UD = torch.tensor([[1.0, 0.0], [3.0, 0.1], [0.0, 1.0]])
+    user_UD = np.array([[1, 0], [3, 0.1], [0, 1]], np.float32)
     data = Interactions.from_arrays(["a", "b", "c"], ["x", "x", "y"])
-    factors = Factors(user_UD, torch.ones(2, 2), torch.zeros(2))
+    factors = Factors(user_UD, np.ones((2, 2), np.float32), np.zeros(2, np.float32))
     model = Recommender(Artifact(factors, data.users, data.items, data.history, {}))
     with pytest.warns(SdgarWarning, match=r"'eve'"):
         frame = model.similar_users(["a", "eve"], k=5)
@@ -193,7 +192,9 @@ def test_a_pair_that_is_unknown_has_no_score(als):
 
 
 def test_a_score_that_is_not_a_number_is_never_given_for_a_pair(data):
-    vectors = Factors(torch.full((8, 1), torch.nan), torch.ones(8, 1), torch.zeros(8))
+    vectors = Factors(
+        np.full((8, 1), np.nan, np.float32), np.ones((8, 1), np.float32), np.zeros(8, np.float32)
+    )
     broken = Recommender(Artifact(vectors, data.users, data.items, data.history, {}))
     with pytest.raises(NumericalError):
         broken.score_pairs("u1", "i3")

@@ -16,9 +16,7 @@ import torch
 import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError
-from sdgar.maths import least_squares
-from sdgar.models.factors import Factors
-from sdgar.models.field_factors import FieldFactors
+from sdgar.models.factors import Factors, FieldFactors
 from sdgar.models.fold_in import LeastSquares
 from sdgar.recommend import artifact
 from sdgar.recommend.recommender import Recommender
@@ -34,9 +32,9 @@ LAST = 2**63 - 1
 def model(users: list[Any], **about: Any) -> Recommender:
     """A model in which user number n has item number n, by vectors."""
     data = Interactions.from_arrays(users, users)
-    ones = torch.ones(len(users), 2)
+    ones = np.ones((len(users), 2), np.float32)
     rule = LeastSquares(alpha=0.1, l2=0.1, power=1.0)
-    factors = Factors(ones, ones.clone(), torch.zeros(len(users)), rule)
+    factors = Factors(ones, ones.copy(), np.zeros(len(users), np.float32), rule)
     return Recommender(
         artifact.Artifact(
             factors,
@@ -83,8 +81,9 @@ def loaded(context: list[str], ids: list[str], *, vectors: int = 2) -> Callable[
 
     def act(folder: Path) -> Any:
         made = model(ids, context=context)
-        fields = {"field_VD": torch.ones(vectors, 2), "scale": torch.ones(1)}
-        of_fields = FieldFactors(**made.factors.tensors(), **fields)
+        one = made.factors
+        fields = {"field_VD": np.ones((vectors, 2), np.float32), "scale": np.ones(1, np.float32)}
+        of_fields = FieldFactors(one.user_UD, one.item_ID, one.bias_I, **fields)
         saved = artifact.Artifact(of_fields, made.users, made.items, made.history, made.about)
         return sdgar.load(artifact.save(saved, folder / "model"))
 
@@ -322,12 +321,12 @@ def test_a_whole_number_of_any_type_says_how_many(k):
     assert len(model([7, 8, 9]).recommend(7, k=k)) == 1
 
 
-def test_vectors_that_no_basis_can_be_found_for_are_refused_in_words(monkeypatch):
-    def fail(matrix: torch.Tensor) -> None:
-        raise RuntimeError("linalg.eigh: The algorithm failed to converge")
+def test_equations_of_a_new_user_without_a_solution_are_refused_in_words(monkeypatch):
+    def fail(*_: np.ndarray) -> None:
+        raise np.linalg.LinAlgError("Singular matrix")
 
-    monkeypatch.setattr(least_squares, "eigh", fail)
-    with pytest.raises(NumericalError, match=r"least squares cannot be solved.*train again"):
+    monkeypatch.setattr(np.linalg, "solve", fail)
+    with pytest.raises(NumericalError, match=r"no solution with l2=0\.1.*Use a larger l2"):
         model([7, 8]).recommend(history=[7])
 
 

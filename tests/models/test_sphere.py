@@ -10,7 +10,9 @@ from torch.testing import assert_close
 
 from sdgar.maths import sphere as module
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.maths.sphere import Support, directions, support
+from sdgar.maths.sphere import Support
+
+from ..sparse import rows_of
 
 CPU = torch.device("cpu")
 
@@ -25,6 +27,17 @@ def problem(
     unit_ID = normalize(torch.from_numpy(rng.normal(size=(items, dim))).float(), dim=1)
     bias_I = torch.from_numpy(rng.normal(size=items)).float()
     return known, unit_ID, bias_I, torch.from_numpy(rng.integers(0, 50, items))
+
+
+def sampled(popularity_I: torch.Tensor) -> Support:
+    return Support.of(popularity_I.numpy())
+
+
+def directions(
+    known: SparseMatrix, unit_ID: torch.Tensor, bias_I: torch.Tensor, sample: Support, **how: float
+) -> torch.Tensor:
+    arrays = unit_ID.numpy(), bias_I.numpy()
+    return torch.from_numpy(module.directions(rows_of(known), *arrays, sample, **how))
 
 
 def objective(
@@ -51,7 +64,7 @@ def slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau, rho) -> torch.Tensor:
 def test_enough_steps_end_where_the_objective_is_flat(seed, tau, rho, monkeypatch):
     monkeypatch.setattr(module, "LOOKS", 300)
     known, unit_ID, bias_I, popularity_I = problem(seed)
-    u_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=tau, rho=rho)
+    u_BD = directions(known, unit_ID, bias_I, sampled(popularity_I), tau=tau, rho=rho)
     for user, u_D in enumerate(u_BD):
         own = known.rows(torch.tensor([user])).column_E.tolist()
         slope_D = slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau, rho)
@@ -62,11 +75,11 @@ def test_enough_steps_end_where_the_objective_is_flat(seed, tau, rho, monkeypatc
 @given(st.integers(0, 1000), st.sampled_from([0.1, 0.2, 0.5]))
 def test_a_few_looks_never_lose_and_get_half_of_the_way_or_more(seed, tau):
     known, unit_ID, bias_I, popularity_I = problem(seed)
-    u_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=tau)
+    u_BD = directions(known, unit_ID, bias_I, sampled(popularity_I), tau=tau)
     assert_close(u_BD.norm(dim=1), torch.ones(len(u_BD)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "LOOKS", 100)
-        best_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=tau)
+        best_BD = directions(known, unit_ID, bias_I, sampled(popularity_I), tau=tau)
     total = torch.zeros(3, dtype=torch.float64)
     for user in range(len(u_BD)):
         own = known.rows(torch.tensor([user])).column_E.tolist()
@@ -84,20 +97,20 @@ def test_a_few_looks_never_lose_and_get_half_of_the_way_or_more(seed, tau):
 
 def test_a_context_gets_the_same_whoever_else_is_asked_for(monkeypatch):
     known, unit_ID, bias_I, popularity_I = problem(1)
-    whole_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=0.2)
+    whole_BD = directions(known, unit_ID, bias_I, sampled(popularity_I), tau=0.2)
     monkeypatch.setattr(module, "_BLOCK", 2)
-    assert_close(directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=0.2), whole_BD)
+    assert_close(directions(known, unit_ID, bias_I, sampled(popularity_I), tau=0.2), whole_BD)
     alone_BD = directions(
-        known.rows(torch.tensor([4])), unit_ID, bias_I, Support.of(popularity_I), tau=0.2
+        known.rows(torch.tensor([4])), unit_ID, bias_I, sampled(popularity_I), tau=0.2
     )
     assert_close(alone_BD[0], whole_BD[4])
 
 
 def test_a_sample_of_the_catalogue_stands_for_all_of_it(monkeypatch):
     known, unit_ID, bias_I, popularity_I = problem(2, users=40, items=3000)
-    sampled_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=0.2)
+    sampled_BD = directions(known, unit_ID, bias_I, sampled(popularity_I), tau=0.2)
     monkeypatch.setattr(module, "_SUPPORT", 3000)
-    exact_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=0.2)
+    exact_BD = directions(known, unit_ID, bias_I, sampled(popularity_I), tau=0.2)
     assert ((sampled_BD * exact_BD).sum(dim=1) > 0.98).all()
     assert not torch.equal(sampled_BD, exact_BD)
 
@@ -108,7 +121,7 @@ def test_what_stands_for_the_catalogue_is_weighed_without_bias(counts):
     share_I = (popularity_I + 1) / (popularity_I + 1).sum()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_SUPPORT", 64)
-        item_S, log_weight_S = support(popularity_I)
+        item_S, log_weight_S = map(torch.from_numpy, module.support(popularity_I.numpy()))
     assert len(set(item_S.tolist())) == len(item_S)
     if len(counts) <= 64:
         assert item_S.tolist() == list(range(len(counts)))
@@ -126,7 +139,7 @@ def test_what_stands_for_the_catalogue_is_weighed_without_bias(counts):
 def test_one_context_after_the_other_climbs_as_all_at_a_time(seed, tau, items):
     pytest.importorskip("numba")
     known, unit_ID, bias_I, popularity_I = problem(seed, items=items, dim=7)
-    ask = (known, unit_ID, bias_I, Support.of(popularity_I))
+    ask = (known, unit_ID, bias_I, sampled(popularity_I))
     each_BD = directions(*ask, tau=tau, rho=1.2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FEW", 0)
@@ -137,7 +150,7 @@ def test_one_context_after_the_other_climbs_as_all_at_a_time(seed, tau, items):
 def test_a_context_gets_the_same_bytes_in_any_company():
     pytest.importorskip("numba")
     known, unit_ID, bias_I, popularity_I = problem(5)
-    stand_in = Support.of(popularity_I)
+    stand_in = sampled(popularity_I)
     all_BD = directions(known, unit_ID, bias_I, stand_in, tau=0.2)
     for row in range(known.n_rows):
         alone = known.rows(torch.tensor([row]))
@@ -149,5 +162,5 @@ def test_who_has_every_item_gets_their_mean(few, monkeypatch):
     monkeypatch.setattr(module, "_FEW", few)
     _, unit_ID, bias_I, popularity_I = problem(6, items=12)
     known = SparseMatrix.of(np.array([0, 12]), np.arange(12, dtype=np.int32), 12, device=CPU)
-    u_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=0.2)
+    u_BD = directions(known, unit_ID, bias_I, sampled(popularity_I), tau=0.2)
     assert_close(u_BD[0], normalize(unit_ID.mean(dim=0), dim=0))

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,9 +32,9 @@ def a_model(seed: int = 0, *, text: bool = True, dim: int = 3) -> Artifact:
     data = Interactions.from_arrays(users * 2, [1, 2, 3, 4, 5, 2, 3, 4, 5, 6])
     return Artifact(
         model=Factors(
-            torch.from_numpy(rng.normal(size=(data.n_users, dim)).astype(np.float32)),
-            torch.from_numpy(rng.normal(size=(data.n_items, dim)).astype(np.float32)),
-            torch.from_numpy(rng.normal(size=data.n_items).astype(np.float32)),
+            rng.normal(size=(data.n_users, dim)).astype(np.float32),
+            rng.normal(size=(data.n_items, dim)).astype(np.float32),
+            rng.normal(size=data.n_items).astype(np.float32),
         ),
         users=data.users,
         items=data.items,
@@ -47,7 +46,7 @@ def a_model(seed: int = 0, *, text: bool = True, dim: int = 3) -> Artifact:
 def same(a: Artifact, b: Artifact) -> bool:
     return (
         all(
-            torch.equal(getattr(a.model, n), getattr(b.model, n))
+            np.array_equal(getattr(a.model, n), getattr(b.model, n))
             for n in ("user_UD", "item_ID", "bias_I")
         )
         and a.users.values.tolist() == b.users.values.tolist()
@@ -105,7 +104,7 @@ def test_ids_of_every_kind_survive_byte_for_byte(tmp_path_factory, raw):
     data = Interactions.from_arrays(raw, np.arange(len(raw)))
     n = len(raw)
     model = Artifact(
-        Factors(torch.zeros(n, 1), torch.zeros(n, 1), torch.zeros(n)),
+        Factors(*(np.zeros(shape, np.float32) for shape in ((n, 1), (n, 1), n))),
         data.users,
         data.items,
         data.history,
@@ -382,11 +381,12 @@ def test_temporary_folders_of_dead_writers_are_removed_and_those_of_living_ones_
 
 def big_model(seed: int) -> Artifact:
     n = 20_000
-    generator = torch.Generator().manual_seed(seed)
+    rng = np.random.default_rng(seed)
     ids = Ids(np.arange(n))
     history = History(np.arange(n + 1), np.arange(n, dtype=np.int32))
-    user, item = torch.randn(2, n, 16, generator=generator)
-    return Artifact(Factors(user, item, torch.zeros(n)), ids, ids, history, {"seed": seed})
+    user, item = rng.normal(size=(2, n, 16)).astype(np.float32)
+    model = Factors(user, item, np.zeros(n, np.float32))
+    return Artifact(model, ids, ids, history, {"seed": seed})
 
 
 SAVER = """

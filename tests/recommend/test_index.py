@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,20 +16,20 @@ import sdgar
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.errors import NumericalError, ResourceError, UsageError
-from sdgar.maths.sparse import SparseMatrix
-from sdgar.models.factors import Factors
+from sdgar.maths.rows import Rows
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.fold_in import NewContexts, OnSphere
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum
 from sdgar.ranking import index as module
-from sdgar.ranking.index import ItemIndex, best_items, can_be_indexed, recall
+from sdgar.ranking.finder import best_items
+from sdgar.ranking.index import ItemIndex, can_be_indexed, recall
 from sdgar.ranking.inverted_file import InvertedFile
 from sdgar.ranking.topk import top_k
 from sdgar.recommend import recommender
 from sdgar.recommend.artifact import Artifact
 
 pytest.importorskip("faiss")
-CPU = torch.device("cpu")
 USERS, ITEMS, DIM = 80, 6000, 12
 
 
@@ -41,18 +42,16 @@ def made(seed: int = 0) -> tuple[Sum, History]:
     history = History.of_pairs(
         np.repeat(np.arange(USERS), 9), rng.integers(0, ITEMS, 9 * USERS), USERS
     )
-    own = SparseMatrix.of(history.indptr_U1, history.items_E, ITEMS, device=CPU)
-    weight_II = SparseMatrix(
-        torch.arange(ITEMS + 1) * 5,
-        torch.from_numpy(np.sort(rng.integers(0, ITEMS, (ITEMS, 5)), axis=1).reshape(-1)),
-        ITEMS,
-        torch.randn(5 * ITEMS, generator=generator),
+    weight_II = Rows(
+        np.arange(ITEMS + 1) * 5,
+        np.sort(rng.integers(0, ITEMS, (ITEMS, 5)), axis=1).reshape(-1).astype(np.int32),
+        torch.randn(5 * ITEMS, generator=generator).numpy(),
     )
     user_UD = normalize(torch.randn(USERS, DIM, generator=generator), dim=1) / 0.2
     rule = OnSphere.after(history, ITEMS, tau=0.2, rho=1.0)
     bias_I = 0.3 * torch.randn(ITEMS, generator=generator)
-    factors = Factors(user_UD, item_ID, bias_I, rule)
-    return Sum(factors, LocalItemWeights(own, weight_II), 0.7), history
+    factors = FactorTensors(user_UD, item_ID, bias_I).model().ruled_by(rule)
+    return Sum(factors, LocalItemWeights(history, weight_II), 0.7), history
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +91,8 @@ def test_the_recall_that_is_kept_is_that_of_the_lists(index, model, known):
 def test_what_is_found_has_the_score_and_the_order_of_the_model(index, model, known):
     found = index.top_k(model, np.arange(USERS), 20, seen=known)
     for user in range(USERS):
-        items_K = torch.from_numpy(found.items_TK[user].astype(np.int64))
-        wanted_K = model.score_pairs(torch.full_like(items_K, user), items_K)
+        items_K = found.items_TK[user].astype(np.int64)
+        wanted_K = model.score_pairs(np.full_like(items_K, user), items_K)
         assert_allclose(found.scores_TK[user], wanted_K, rtol=1e-5, atol=1e-5)
         assert (np.diff(found.scores_TK[user]) <= 0).all()
         assert not set(found.items_TK[user].tolist()) & set(known.of(user).tolist())
@@ -103,7 +102,7 @@ def test_items_that_the_memory_names_are_found_wherever_their_vectors_lie(index,
     memory = model.second
     for user in range(10):
         best = top_k(model, np.array([user]), 10, seen=known).items_TK[0]
-        rows = memory.weight_II.rows(torch.from_numpy(known.of(user).astype(np.int64)))
+        rows = memory.weight_II.rows(known.of(user))
         named = set(best.tolist()) & set(rows.column_E.tolist())
         assert named <= set(index.top_k(model, np.array([user]), 10, seen=known).items_TK[0])
 
@@ -185,14 +184,14 @@ def test_threads_search_at_the_same_time(index, model, known):
 
 def test_numbers_that_are_not_finite_are_named(index, model, known):
     factors = model.first
-    bias_I = factors.bias_I.clone()
+    bias_I = factors.bias_I.copy()
     bias_I[17] = np.nan
     with pytest.raises(NumericalError, match="item index 17"):
-        ItemIndex.of(Factors(factors.user_UD, factors.item_ID, bias_I), known)
-    user_UD = factors.user_UD.clone()
+        ItemIndex.of(replace(factors, bias_I=bias_I), known)
+    user_UD = factors.user_UD.copy()
     user_UD[3] = np.nan
     with pytest.raises(NumericalError, match="user index 3"):
-        index.top_k(Factors(user_UD, factors.item_ID, factors.bias_I), np.array([2, 3]), 5)
+        index.top_k(replace(factors, user_UD=user_UD), np.array([2, 3]), 5)
 
 
 def test_a_model_without_vectors_has_no_index(model, known):

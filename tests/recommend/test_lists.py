@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 
 import sdgar
 from sdgar.data.ids import Ids
@@ -68,8 +67,8 @@ def a_model(users: int = 40, items: int = 30) -> Recommender:
     has = rng.random((users, items)) < 0.2
     has[:, 0] = True
     data = Interactions.from_arrays(*np.nonzero(has))
-    vectors = (torch.from_numpy(rng.normal(size=(n, 4))).float() for n in (users, data.n_items))
-    factors = Factors(*vectors, torch.zeros(data.n_items))
+    vectors = (rng.normal(size=(n, 4)).astype(np.float32) for n in (users, data.n_items))
+    factors = Factors(*vectors, np.zeros(data.n_items, np.float32))
     return Recommender(Artifact(factors, data.users, data.items, data.history, {"system": "bpr"}))
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 import sdgar
 from sdgar.errors import SdgarWarning, UsageError
-from sdgar.models.reasons import by_vectors
+from sdgar.models.contributions import by_vectors
 from sdgar.models.sum import Sum
 
 QUICK = {"dim": 8, "sampler__states": 4, "sampler__pretrain": 2, "n_negatives": 8, "epochs": 3}
@@ -89,12 +88,12 @@ def test_first_reasons_of_vectors_and_memory_count_more_than_last_ones(fitted):
 
 
 def test_a_vector_that_is_one_item_s_is_explained_by_that_item():
-    vectors_HD = torch.eye(4)[:3]
-    shares = by_vectors(2 * vectors_HD[1], vectors_HD[1:2], torch.tensor([0.5]), vectors_HD)
+    vectors_HD = np.eye(4)[:3]
+    shares = by_vectors(2 * vectors_HD[1], vectors_HD[1:2], np.array([0.5]), vectors_HD)
     assert shares.vectors_BH.argmax() == 1
-    assert shares.vectors_BH[0, [0, 2]].abs().max() < 1e-12
-    assert float(shares.total_BH.sum() + shares.rest_B) == pytest.approx(2.5)
-    nothing = by_vectors(torch.ones(4), torch.eye(4)[:2], torch.zeros(2), torch.zeros(0, 4))
+    assert np.abs(shares.vectors_BH[0, [0, 2]]).max() < 1e-12
+    assert float(shares.total_BH.sum() + shares.rest_B[0]) == pytest.approx(2.5)
+    nothing = by_vectors(np.ones(4), np.eye(4)[:2], np.zeros(2), np.zeros((0, 4)))
     assert nothing.total_BH.shape == (2, 0)
     assert nothing.rest_B.tolist() == [1, 1]
 

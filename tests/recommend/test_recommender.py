@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import torch
 
 import sdgar
 from sdgar.data.interactions import Interactions
@@ -25,11 +24,15 @@ def data() -> Interactions:
 @pytest.fixture
 def model(data) -> Recommender:
     """Scores are known: user vectors pick a column, items a..d hold 4, 3, 2, 1."""
-    item_ID = torch.tensor([[4.0, 0], [3, 0], [2, 1], [1, 2]])
-    user_UD = torch.tensor([[1.0, 0], [0, 1], [1, 0]])
+    item_ID = np.array([[4, 0], [3, 0], [2, 1], [1, 2]], np.float32)
+    user_UD = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
     return Recommender(
         Artifact(
-            Factors(user_UD, item_ID, torch.zeros(4)), data.users, data.items, data.history, {}
+            Factors(user_UD, item_ID, np.zeros(4, np.float32)),
+            data.users,
+            data.items,
+            data.history,
+            {},
         )
     )
 
@@ -144,7 +147,11 @@ def test_evaluation_leaves_out_the_training_rows_or_those_it_is_given(data, mode
 def test_a_score_that_is_not_a_number_is_never_recommended(data):
     broken = Recommender(
         Artifact(
-            Factors(torch.full((3, 1), torch.nan), torch.ones(4, 1), torch.zeros(4)),
+            Factors(
+                np.full((3, 1), np.nan, np.float32),
+                np.ones((4, 1), np.float32),
+                np.zeros(4, np.float32),
+            ),
             data.users,
             data.items,
             data.history,

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
-from sdgar.models.factors import Factors
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.storage import folders
 from sdgar.training.checkpoint_file import Checkpoint, Finished, read
 from sdgar.training.checkpoints import Checkpoints
@@ -27,9 +27,9 @@ IDENTITY = {"system": "bpr", "seed": 0, "k": (10, 20), "training data": "a1b2"}
 FILES = ("state.safetensors", "loop.json", "manifest.json")
 
 
-def some_factors(seed: int) -> Factors:
+def some_factors(seed: int) -> FactorTensors:
     generator = torch.Generator().manual_seed(seed)
-    return Factors(
+    return FactorTensors(
         torch.randn(3, 2, generator=generator),
         torch.randn(4, 2, generator=generator),
         torch.randn(4, generator=generator),
@@ -98,7 +98,7 @@ class StubEngine:
         self.held = state
 
 
-def like() -> Factors:
+def like() -> FactorTensors:
     return some_factors(0)
 
 

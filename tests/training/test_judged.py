@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -87,20 +86,18 @@ def with_weight(model: Recommender, weight: float) -> Recommender:
     return model.with_model(replace(found, weight=weight) if weight else found.first, model.about)
 
 
-def with_favourites(data: Interactions, scores_UI: torch.Tensor) -> Interactions:
+def with_favourites(data: Interactions, scores_UI: np.ndarray) -> Interactions:
     """The rows, and for each user the item that these scores put first of those they lack."""
-    scores_UI = scores_UI.clone()
-    scores_UI[data.users_E, data.items_E.astype(np.int64)] = -torch.inf
-    new = Interactions.from_arrays(
-        data.users.values, data.items.at(scores_UI.argmax(dim=1).numpy())
-    )
+    scores_UI = scores_UI.copy()
+    scores_UI[data.users_E, data.items_E.astype(np.int64)] = -np.inf
+    new = Interactions.from_arrays(data.users.values, data.items.at(scores_UI.argmax(axis=1)))
     return data.merge(new)
 
 
 @pytest.mark.parametrize(("part", "had"), [("first", 4.0), ("second", 4.0), ("second", 0.0)])
 def test_new_rows_that_one_part_foretells_move_the_weight_towards_it(part, had, data, before):
     whole = before.model
-    everyone = torch.arange(data.n_users)
+    everyone = np.arange(data.n_users)
     rows = with_favourites(data, getattr(whole, part).score_all(everyone))
     after = SDSoftmax(**SHORT).fit_further(rows, with_weight(before, had), verbose=False)
     weight = after.trained_.memory
@@ -112,7 +109,7 @@ def test_new_rows_that_one_part_foretells_move_the_weight_towards_it(part, had, 
 
 
 def test_a_weight_that_is_given_stays_and_nothing_new_changes_nothing(data, before):
-    rows = with_favourites(data, before.model.first.score_all(torch.arange(data.n_users)))
+    rows = with_favourites(data, before.model.first.score_all(np.arange(data.n_users)))
     after = SDSoftmax(**SHORT, item_memory=2.0).fit_further(rows, before, verbose=False)
     assert after.trained_.memory == 2.0
     assert "judged" not in after.recommender_.about["further"]
@@ -122,7 +119,7 @@ def test_a_weight_that_is_given_stays_and_nothing_new_changes_nothing(data, befo
 
 
 def test_later_nights_count_with_those_before_them(data, before, tmp_path):
-    everyone = torch.arange(data.n_users)
+    everyone = np.arange(data.n_users)
     rows = with_favourites(data, before.model.second.score_all(everyone))
     one = SDSoftmax(**SHORT).fit_further(rows, before, verbose=False).recommender_
     saved = load(one.save(tmp_path / "model"))

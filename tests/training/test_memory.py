@@ -16,11 +16,11 @@ from sdgar.data.history import History
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.neighbours import Neighbourhoods
-from sdgar.models.factors import Factors
+from sdgar.models.factors import Factors, popularity
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.sum import Sum
+from sdgar.models.sum import Sum, weighted_sum
 from sdgar.ranking import topk
-from sdgar.training.memory import WEIGHTS, Memory, beside, choose_weight
+from sdgar.training.memory import WEIGHTS, Memory, choose_weight
 
 QUICK = {
     "dim": 8,
@@ -67,7 +67,7 @@ def test_any_trained_system_can_have_one_with_a_given_weight(demo):
     model = sdgar.BPR(item_memory=0.5, **quick).fit(demo.train, verbose=False).recommender_.model
     assert (model.weight, model.kind) == (0.5, "sum")
     alone = sdgar.BPR(**quick).fit(demo.train, verbose=False).recommender_.model
-    assert torch.equal(model.first.user_UD, alone.user_UD)
+    assert np.array_equal(model.first.user_UD, alone.user_UD)
 
 
 def test_a_model_with_a_memory_comes_back_and_knows_new_users(fitted, tmp_path):
@@ -87,13 +87,13 @@ def test_the_memory_s_part_of_a_new_user_is_that_of_a_known_one(fitted):
     model = fitted.recommender_.model
     history = fitted.recommender_.history
     items_E = history.of(0)
-    row_I = model.second.score_all(torch.tensor([0]))[0]
+    row_I = model.second.score_all(np.array([0]))[0]
     new = model.fold_in(
         sdgar.models.fold_in.NewContexts(
             type(history)(np.array([0, len(items_E)]), items_E.astype(np.int32))
         )
     )
-    assert torch.equal(new.second.score_all(torch.tensor([0]))[0], row_I)
+    assert np.array_equal(new.second.score_all(np.array([0]))[0], row_I)
 
 
 def test_the_smallest_weight_with_nine_tenths_of_the_best_gain_is_chosen(demo):
@@ -102,14 +102,14 @@ def test_the_smallest_weight_with_nine_tenths_of_the_best_gain_is_chosen(demo):
     weights = memory.of(part.train, torch.device("cpu"))
     held_out = HeldOut.of(part.held_out, part.train)
     n_users, n_items = part.train.n_users, part.train.n_items
-    nothing = Factors(torch.zeros(n_users, 0), torch.zeros(n_items, 0), torch.zeros(n_items))
+    nothing = popularity(History(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int32)), n_items)
     seen = part.train.history
     # Beside scores that are all 0, every weight above 0 ranks the same: the smallest is taken.
     assert memory.chosen(nothing, weights, held_out, seen, "ndcg@50") == WEIGHTS[0]
     # Beside itself, a memory adds nothing.
     assert memory.chosen(weights, weights, held_out, seen, "ndcg@50") == 0
     assert Memory(RULE, 3.0).chosen(nothing, weights, held_out, seen, "ndcg@50") == 3.0
-    assert beside(nothing, weights, 0.0) is nothing
+    assert weighted_sum(nothing, weights, 0.0) is nothing
 
 
 def test_all_rows_are_learned_with_the_weight_that_was_chosen(fitted, demo):
@@ -148,8 +148,11 @@ def test_similar_items_go_by_vectors_or_by_the_memory_and_it_is_said(fitted):
     assert model.similar_by("item", "weights") == "weights"
     assert model.similar_by("user", "weights") is None
     by_weights = model.similar_items(item, k=3, by="weights")
-    row_I = model.model.second.weight_II.rows(torch.tensor([0])) @ torch.eye(model.model.n_items)
-    assert by_weights["score"].to_list() == pytest.approx(row_I[0].topk(3).values.tolist())
+    weight_II = model.model.second.weight_II
+    row_I = np.zeros(model.model.n_items)
+    own = weight_II.rows(np.array([0]))
+    row_I[own.column_E] = own.weights()
+    assert by_weights["score"].to_list() == pytest.approx(np.sort(row_I)[::-1][:3].tolist())
     assert not by_weights.equals(model.similar_items(item, k=3))
     for by, side in (("cosines", "item"), ("weights", "user")):
         with pytest.raises(UsageError):
@@ -204,20 +207,23 @@ def test_weights_are_chosen_as_if_each_sum_were_measured_alone(fitted, demo):
         found = _values(model.first, other, (0.5, 4.0), held_out, demo.train.history, "ndcg@10")
         for weight, value_T in found.items():
             alone = evaluate(
-                beside(model.first, other, weight), held_out, seen=demo.train.history, ks=(10,)
+                weighted_sum(model.first, other, weight),
+                held_out,
+                seen=demo.train.history,
+                ks=(10,),
             )
             assert value_T == pytest.approx(alone.per_user["ndcg@10"], abs=1e-6)
 
 
 def test_users_whose_scores_are_tied_can_be_ranked_again(fitted, demo, monkeypatch):
     n_users, n_items = demo.train.n_users, demo.train.n_items
-    score_UI = torch.rand(n_users, n_items, generator=torch.Generator().manual_seed(0))
-    score_UI[::2] = score_UI[::2].mul(3).floor()
-    tied = Factors(score_UI, torch.eye(n_items), torch.zeros(n_items))
+    score_UI = np.random.default_rng(0).random((n_users, n_items), np.float32)
+    score_UI[::2] = np.floor(3 * score_UI[::2])
+    tied = Factors(score_UI, np.eye(n_items, dtype=np.float32), np.zeros(n_items, np.float32))
     held_out = HeldOut.of(demo.held_out, demo.train)
     given = tied, fitted.recommender_.model.second, WEIGHTS, held_out, demo.train.history, "ndcg@5"
     expected = choose_weight(*given)
-    monkeypatch.setattr(topk, "_kernel", lambda: None)
+    monkeypatch.setattr(topk, "kernels_of", lambda _: None)
     assert choose_weight(*given) == expected
 
 

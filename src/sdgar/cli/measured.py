@@ -80,9 +80,7 @@ class Measurement:
 
     def inputs(self, model: Recommender) -> Beside:
         """Return what metrics compare items by: facts, and vectors of the model."""
-        from sdgar.models.vectors import item_vectors
-
-        return {"facts": self.items, "vectors": item_vectors(model.model)}
+        return {"facts": self.items, "vectors": model.model.item_vectors()}
 
     def cold(
         self,

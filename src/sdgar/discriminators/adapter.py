@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sdgar.errors import UsageError
-from sdgar.models.encoded_factors import EncodedFactors
-from sdgar.models.factors import Factors
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.network import Encoder, ModuleScores, Network
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ class Adapter(nn.Module):
         if not hasattr(self.module, "fold_in"):
             return self.factors()
         found, encoder = self.factors(), Encoder(*self._recipe())
-        return EncodedFactors(found.user_UD, found.item_ID, found.bias_I, encoder=encoder)
+        return FactorTensors(found.user_UD, found.item_ID, found.bias_I, encoder=encoder)
 
     def saved_whole(self) -> Network | None:
         """Return the network, if its vectors are not all of the trained model."""
@@ -122,7 +121,7 @@ class Adapter(nn.Module):
         return self.module, self._n_users, self._n_items, self._name, self._settings
 
     @torch.no_grad()
-    def factors(self) -> Factors:
+    def factors(self) -> FactorTensors:
         """Return the scores as inner products, detached."""
         if not self.has_vectors:
             raise UsageError(
@@ -133,7 +132,7 @@ class Adapter(nn.Module):
         self.module.eval()
         user_UD, item_ID, *bias = self.module.vectors()  # type: ignore[operator]
         bias_I = bias[0] if bias else torch.zeros_like(item_ID[:, 0])
-        return Factors(user_UD.detach(), item_ID.detach(), bias_I.detach())
+        return FactorTensors(user_UD.detach(), item_ID.detach(), bias_I.detach())
 
     def frozen(self) -> Score:
         """Return scores from vectors that are computed once, if the module has vectors."""
@@ -141,4 +140,7 @@ class Adapter(nn.Module):
 
     def score_all(self, users_B: Tensor) -> Tensor:
         """Return s_BI of all items."""
-        return self.learned().score_all(users_B)
+        if self.has_vectors:
+            return self.factors().score_all(users_B)
+        scores_BI: Tensor = self.module.score_all(users_B)  # type: ignore[operator]
+        return scores_BI

@@ -16,7 +16,7 @@ from sdgar.maths.sparse import SparseMatrix
 if TYPE_CHECKING:
     from sdgar.data.contexts import Fields
     from sdgar.data.interactions import Interactions
-    from sdgar.models.factors import Factors
+    from sdgar.models.factor_tensors import FactorTensors
 
 
 class Cosine(Embeddings):
@@ -76,13 +76,13 @@ class Cosine(Embeddings):
             _to_sphere(self.user_UD, users_B if self._sparse else slice(None))
         _to_sphere(self.item_ID, items_BN.reshape(-1) if self._sparse else slice(None))
 
-    def factors(self) -> Factors:
+    def factors(self) -> FactorTensors:
         """Return (û/τ, v̂, b), detached."""
         user_UD, item_ID = (normalize(t.detach(), dim=1) for t in (self.contexts(), self.item_ID))
         bias_I = torch.zeros_like(item_ID[:, 0]) if self.bias_I is None else self.bias_I.detach()
         return self._products(user_UD / self.tau, item_ID, bias_I, 1 / self.tau)
 
-    def take(self, model: Factors) -> None:
+    def take(self, model: FactorTensors) -> None:
         """Set directions and biases from a model that ``factors`` returned."""
         super().take(model)
         for table in (self.user_UD, self.item_ID):

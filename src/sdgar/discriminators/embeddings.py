@@ -11,8 +11,7 @@ from torch.nn.functional import embedding
 
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Stream, normal
-from sdgar.models.factors import Factors
-from sdgar.models.field_factors import FieldFactors
+from sdgar.models.factor_tensors import FactorTensors
 
 if TYPE_CHECKING:
     from typing import Self
@@ -90,16 +89,16 @@ class Embeddings(nn.Module):
         """Return the scores as they are: rows are looked up, and nothing is computed twice."""
         return self.score
 
-    def factors(self) -> Factors:
+    def factors(self) -> FactorTensors:
         """Return the scores as inner products, detached."""
         raise NotImplementedError
 
-    def learned(self) -> Factors:
+    def learned(self) -> FactorTensors:
         """Return the model of the scores, detached."""
         return self.factors()
 
     @torch.no_grad()
-    def take(self, model: Factors) -> None:
+    def take(self, model: FactorTensors) -> None:
         """Set vectors and biases from a model that ``factors`` returned."""
         self.user_UD.copy_(model.user_UD)
         self.item_ID.copy_(model.item_ID)
@@ -129,17 +128,19 @@ class Embeddings(nn.Module):
         v_BND = embedding(items_BN, self.item_ID, sparse=self._sparse)
         return self._parts(users_B).sum(dim=1), v_BND
 
-    def _products(self, user_UD: Tensor, item_ID: Tensor, bias_I: Tensor, scale: float) -> Factors:
+    def _products(
+        self, user_UD: Tensor, item_ID: Tensor, bias_I: Tensor, scale: float
+    ) -> FactorTensors:
         """s = u · v + b; with fields, of contexts too that training did not see.
 
         Their u is the sum of the vectors of their fields, brought to the length ``scale`` unless
         that is 0.
         """
         if self.place_UF is None:
-            return Factors(user_UD, item_ID, bias_I)
+            return FactorTensors(user_UD, item_ID, bias_I)
         table_VD = self.user_UD.detach()
         length = torch.tensor([scale], device=table_VD.device)
-        return FieldFactors(user_UD, item_ID, bias_I, field_VD=table_VD, scale=length)
+        return FactorTensors(user_UD, item_ID, bias_I, field_VD=table_VD, scale=length)
 
     def _bias(self, items_BN: Tensor) -> Tensor:
         """Return b_BN, or 0 without biases."""

@@ -12,7 +12,7 @@ from sdgar.maths.rng import Stream
 
 if TYPE_CHECKING:
     from sdgar.data.contexts import Fields
-    from sdgar.models.factors import Factors
+    from sdgar.models.factor_tensors import FactorTensors
 
 
 class MatrixFactorization(Embeddings):
@@ -65,7 +65,7 @@ class MatrixFactorization(Embeddings):
     def project(self, users_B: Tensor, items_BN: Tensor) -> None:
         """Do nothing, as rows may have any length."""
 
-    def factors(self) -> Factors:
+    def factors(self) -> FactorTensors:
         """The parameters, detached, as inner products."""
         user_UD = self.contexts().detach()
         return self._products(user_UD, self.item_ID.detach(), self.bias_I.detach(), 0.0)

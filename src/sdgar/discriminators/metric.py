@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sdgar.discriminators.embeddings import Embeddings
-from sdgar.models.factors import Factors
+from sdgar.models.factor_tensors import FactorTensors
 
 
 class Metric(Embeddings):
@@ -60,12 +60,12 @@ class Metric(Embeddings):
         _project(self.user_UD, users_B if self._sparse else slice(None))
         _project(self.item_ID, items_BN.reshape(-1) if self._sparse else slice(None))
 
-    def factors(self) -> Factors:
+    def factors(self) -> FactorTensors:
         """Return (2u, v, -‖v‖²), detached."""
         user_UD, item_ID = self.user_UD.detach(), self.item_ID.detach()
-        return Factors(2 * user_UD, item_ID, -item_ID.square().sum(dim=1))
+        return FactorTensors(2 * user_UD, item_ID, -item_ID.square().sum(dim=1))
 
-    def take(self, model: Factors) -> None:
+    def take(self, model: FactorTensors) -> None:
         """Set the points from a model that ``factors`` returned."""
         super().take(replace(model, user_UD=model.user_UD / 2))
 

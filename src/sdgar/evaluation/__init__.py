@@ -4,16 +4,13 @@ from sdgar.evaluation.counts import Counts
 from sdgar.evaluation.metrics import DEFINITIONS, per_user
 from sdgar.evaluation.paired import Paired, compare
 from sdgar.evaluation.report import Report, evaluate
-from sdgar.ranking.topk import TopK, top_k
 
 __all__ = [
     "DEFINITIONS",
     "Counts",
     "Paired",
     "Report",
-    "TopK",
     "compare",
     "evaluate",
     "per_user",
-    "top_k",
 ]

@@ -13,20 +13,19 @@ With rel_r = 1 if the item at rank r is held out for the user, P the set of held
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sdgar.arguments import length
 from sdgar.errors import UsageError, unknown_name
 from sdgar.evaluation.measures import BEYOND, MEASURES
+from sdgar.machine import cores
 
 if TYPE_CHECKING:
     from sdgar.data.held_out import HeldOut
-
-CPU = torch.device("cpu")
 
 DEFINITIONS: dict[str, str] = {
     kind: one.says for kind, one in MEASURES.items() if one.about == "accuracy"
@@ -34,6 +33,8 @@ DEFINITIONS: dict[str, str] = {
 """The meaning of each metric of accuracy, which is printed beside its numbers."""
 _DIGITS = 18
 """The number of decimal digits that surely fit into 64 bits."""
+_PAIRS = 1 << 18
+"""How many listed items a thread looks up at a time."""
 
 
 def check_ks(ks: Any) -> tuple[int, ...]:
@@ -74,7 +75,6 @@ def per_user(
     items_TK: NDArray[np.integer[Any]],
     held_out: HeldOut,
     ks: Sequence[int],
-    device: torch.device = CPU,
     *,
     n_items: int | None = None,
 ) -> dict[str, NDArray[np.float64]]:
@@ -102,7 +102,7 @@ def per_user(
         )
 
     # Hits are few, so everything below is a sum over hits (H) rather than over ranks.
-    row_H, rank_H = np.nonzero(hits(items_TK, held_out, device))
+    row_H, rank_H = np.nonzero(hits(items_TK, held_out))
     rank_H += 1
     nth_H = np.arange(1, len(row_H) + 1) - np.searchsorted(row_H, row_H)
     longest = max(listed, min(ks[-1], int(positives_T.max(initial=0))))
@@ -126,23 +126,32 @@ def per_user(
     return {f"{name}@{k}": found[f"{name}@{k}"] for name in DEFINITIONS for k in ks}
 
 
-def hits(
-    items_TK: NDArray[np.integer[Any]], held_out: HeldOut, device: torch.device
-) -> NDArray[np.bool_]:
+def hits(items_TK: NDArray[np.integer[Any]], held_out: HeldOut) -> NDArray[np.bool_]:
     """rel_TK: whether each listed item is held out for its user.
 
     A pair (user, item) is one integer, t · stride + item; the held-out pairs are sorted by it
-    already, so one binary search answers all. It is torch's because NumPy's has one thread.
+    already, so a binary search answers for all. NumPy searches with one thread, so some threads
+    take a part of the users each.
     """
+    hits_TK = np.zeros(items_TK.shape, np.bool_)
     if items_TK.size == 0:
-        return np.zeros(items_TK.shape, np.bool_)
+        return hits_TK
     stride = max(int(items_TK.max()), int(held_out.items_E.max())) + 1
     rows_T = np.arange(len(held_out))
     key_E = np.repeat(rows_T, np.diff(held_out.indptr_T1)) * stride + held_out.items_E
-    pairs_E = torch.from_numpy(key_E).to(device)
-    listed_TK = torch.from_numpy(items_TK).to(device).long()
-    pair_TK = torch.arange(len(rows_T), device=device)[:, None] * stride + listed_TK
-    at_TK = torch.searchsorted(pairs_E, pair_TK).clamp_(max=len(key_E) - 1)
-    # Without the second test, the -1 of a row would be the last item of the row above.
-    hits_TK: NDArray[np.bool_] = ((pairs_E[at_TK] == pair_TK) & (listed_TK >= 0)).cpu().numpy()
+
+    def search(part: slice) -> None:
+        listed_BK = items_TK[part]
+        pair_BK = rows_T[part, None] * stride + listed_BK
+        at_BK = np.searchsorted(key_E, pair_BK).clip(max=len(key_E) - 1)
+        # Without the second test, the -1 of a row would be the last item of the row above.
+        hits_TK[part] = (key_E[at_BK] == pair_BK) & (listed_BK >= 0)
+
+    step = max(1, _PAIRS // items_TK.shape[1])
+    parts = [slice(start, start + step) for start in range(0, len(items_TK), step)]
+    if len(parts) == 1:
+        search(parts[0])
+    else:
+        with ThreadPoolExecutor(cores.threads()) as pool:
+            list(pool.map(search, parts))
     return hits_TK

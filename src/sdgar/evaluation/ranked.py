@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sdgar.data.held_out import HeldOut
@@ -15,7 +14,7 @@ from sdgar.evaluation import beyond
 from sdgar.evaluation.asked import Metric
 from sdgar.evaluation.known import Known
 from sdgar.evaluation.measures import MEASURES
-from sdgar.evaluation.metrics import CPU, DEFINITIONS, hits, per_user
+from sdgar.evaluation.metrics import DEFINITIONS, hits, per_user
 
 _LISTS = {
     "popularity": beyond.popularity,
@@ -38,8 +37,6 @@ class Ranked:
     """What is known of users and items."""
     metrics: tuple[Metric, ...]
     """The metrics that are asked for."""
-    device: torch.device = CPU
-    """The device that computes."""
 
     def only(self, places: NDArray[np.int64]) -> Ranked:
         """Return the lists of some users."""
@@ -100,14 +97,14 @@ class Ranked:
 
     def _accuracy(self, ks: set[int]) -> dict[str, NDArray[np.float64]]:
         n_items = self.known.n_items
-        return per_user(self.items_TK, self.held_out, sorted(ks), self.device, n_items=n_items)
+        return per_user(self.items_TK, self.held_out, sorted(ks), n_items=n_items)
 
     def _serendipity(self) -> dict[str, NDArray[np.float64]]:
         ks = self._ks("serendipity", None)
         if not ks:
             return {}
         items_TK = self._first(ks[-1])
-        hits_TK = hits(items_TK, self.held_out, self.device)
+        hits_TK = hits(items_TK, self.held_out)
         return {
             f"serendipity@{k}": beyond.serendipity(items_TK[:, :k], hits_TK[:, :k], k, self.known)
             for k in ks
@@ -133,7 +130,7 @@ class Ranked:
         found = {f"{kind}@{k}": np.full(len(self.items_TK), np.nan) for k in ks}
         if len(places):
             n_items = self.known.n_items
-            own = per_user(self.items_TK[places], held_out, ks, self.device, n_items=n_items)
+            own = per_user(self.items_TK[places], held_out, ks, n_items=n_items)
             for k in ks:
                 found[f"{kind}@{k}"][places] = own[f"hit@{k}"]
         return found

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
@@ -20,14 +19,13 @@ from sdgar.evaluation.known import Known
 from sdgar.evaluation.measures import meanings
 from sdgar.evaluation.metrics import DEFINITIONS, check_ks
 from sdgar.evaluation.ranked import Ranked
-from sdgar.models.field_factors import FieldFactors
 from sdgar.ranking.sweep import best_of_many
 from sdgar.settings import KS
 from sdgar.show.printed import Described
 
 if TYPE_CHECKING:
     from sdgar.data.held_out import HeldOut
-    from sdgar.models.model import Scorer
+    from sdgar.models.model import AnyScorer
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -172,7 +170,7 @@ class Report(Described):
 
 
 def evaluate(
-    scorer: Scorer,
+    scorer: AnyScorer,
     held_out: HeldOut,
     *,
     seen: History,
@@ -202,7 +200,7 @@ def evaluate(
     items_TK[ranked_T] = best.items_TK
     known = replace(known or Known(scorer.n_items, seen, seen), blocked_I=blocked_I)
     return report_of(
-        Ranked(items_TK, held_out, known, asked, scorer.device),
+        Ranked(items_TK, held_out, known, asked),
         Counts(
             items=known.n_ranked,
             users=len(held_out),
@@ -259,8 +257,8 @@ def _mean(values_T: NDArray[np.float64]) -> float:
     return float(values_T[defined_T].mean()) if defined_T.any() else float("nan")
 
 
-def _with_unseen(scorer: Scorer, unseen_XF: NDArray[np.int64]) -> Scorer | None:
-    """Give the model with contexts that are new, if it can make them up of their fields."""
-    if not isinstance(scorer, FieldFactors):
-        return None
-    return scorer.followed_by(torch.from_numpy(unseen_XF))
+def _with_unseen(scorer: AnyScorer, unseen_XF: NDArray[np.int64]) -> AnyScorer | None:
+    """Return the model with new contexts, if it can compute them from their fields."""
+    with_contexts = getattr(scorer, "followed_by", None)
+    found: AnyScorer | None = None if with_contexts is None else with_contexts(unseen_XF)
+    return found

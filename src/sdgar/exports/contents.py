@@ -12,7 +12,6 @@ from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.errors import DataError, ResourceError
 from sdgar.exports.linear import Linear
-from sdgar.models.model import Model
 
 Files = dict[str, str]
 """What each file of an export holds, by its name."""
@@ -32,8 +31,6 @@ class Contents:
     """The items that each context has, by which weights between items count."""
     known: History
     """All items that lists leave out: those of the history, and what users do not like."""
-    parts: tuple[tuple[Model, float], ...]
-    """The models that are added up with their weights, which know how new users are folded in."""
 
 
 def arrays_of_ids(ids: Ids, what: str) -> NDArray[Any]:

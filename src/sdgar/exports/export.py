@@ -12,10 +12,10 @@ from sdgar._version import __version__
 from sdgar.arguments import a_path, of_kind, one_of
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.exports.contents import Contents, Files
-from sdgar.exports.linear import Linear, weighted_parts
+from sdgar.exports.linear import Linear
 from sdgar.exports.to_faiss import write_faiss
 from sdgar.exports.to_numpy import write_numpy
-from sdgar.exports.to_onnx import HISTORIES, NOT_FOLDED_IN, write_onnx
+from sdgar.exports.to_onnx import write_onnx
 from sdgar.exports.to_parquet import write_parquet
 from sdgar.exports.to_pgvector import write_pgvector
 from sdgar.recommend.recommender import Recommender
@@ -85,17 +85,14 @@ def export(
     saved = model.recommender_ if isinstance(model, Estimator) else model
     of_kind("model", saved, Recommender, "Load a saved model with sdgar.load(path).")
     target = require_free(a_path("path", path), overwrite=overwrite)
-    whole = Linear.of(saved.model)
+    whole = Linear.of(saved.model, len(saved.users))
     linear = _fitting(whole, saved, to, vectors_only=vectors_only)
-    contents = Contents(
-        linear, saved.users, saved.items, saved.history, saved.known,
-        tuple(weighted_parts(saved.model)),
-    )  # fmt: skip
+    contents = Contents(linear, saved.users, saved.items, saved.history, saved.known)
     score = _score(linear)
     try:
         with folders.whole(target, replace=True) as temporary:
             files = WRITERS[to](contents, temporary)
-            left_out = _left_out(linear, whole, saved, to, files)
+            left_out = _left_out(linear, whole, saved)
             told = {
                 "format": FORMAT,
                 "to": to,
@@ -167,16 +164,12 @@ def _score(linear: Linear) -> str:
     return f"s_ci = {' + '.join(terms)}{only}"
 
 
-def _left_out(
-    linear: Linear, whole: Linear, saved: Recommender, to: str, files: Files
-) -> tuple[str, ...]:
+def _left_out(linear: Linear, whole: Linear, saved: Recommender) -> tuple[str, ...]:
     """Return sentences on what the model can do and its export cannot."""
     said = list(linear.lost)
     if linear.weight_II is None and whole.weight_II is not None:
         said.append("Memory: the weights between items are left out, so that lists differ.")
-    if to == "onnx":
-        said += [] if HISTORIES in files else [NOT_FOLDED_IN]
-    elif linear.has_vectors and saved.abilities["fold_in"]:
+    if linear.has_vectors and saved.abilities["fold_in"]:
         said.append(_OF_TRAINING)
     return tuple(said)
 

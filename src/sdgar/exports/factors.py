@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from sdgar._version import __version__
@@ -83,9 +82,7 @@ def import_factors(
         rows = _rows(events, user_ids, item_ids)
         history, seen, neutral_E = rows.history, rows.seen, rows.seen_neutral_E
         about["data"] = {"fingerprint": rows.fingerprint(), "rows": events.account.as_dict()}
-    tables = user_UD[user_order], item_ID[item_order], bias_I[item_order]
-    u_UD, v_ID, b_I = (torch.from_numpy(np.ascontiguousarray(one)) for one in tables)
-    model = Factors(u_UD, v_ID, b_I)
+    model = Factors(user_UD[user_order], item_ID[item_order], bias_I[item_order])
     return Recommender(Artifact(model, user_ids, item_ids, history, about, seen, neutral_E))
 
 

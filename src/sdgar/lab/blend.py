@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from sdgar._version import __version__
 from sdgar.arguments import not_negative
@@ -142,13 +141,11 @@ def _trained(
     return (again[0].recommender_, again[1].recommender_), part.held_out
 
 
-@torch.no_grad()
 def _spread(model: Recommender) -> float:
     """Return the mean standard deviation over items of the scores of some users."""
-    users_B = torch.arange(min(_MOST, len(model.users)), device=model.model.device)
-    scores_BI = model.model.score_all(users_B)
-    scores_BI = scores_BI.masked_fill(scores_BI == -torch.inf, 0.0)
-    return max(float(scores_BI.double().std(dim=1).mean()), 1e-12)
+    scores_BI = model.model.score_all(np.arange(min(_MOST, len(model.users))))
+    scores_BI[scores_BI == -np.inf] = 0
+    return max(float(scores_BI.astype(np.float64).std(axis=1, ddof=1).mean()), 1e-12)
 
 
 def _added(first: Recommender, second: Recommender, weight: float) -> Recommender:

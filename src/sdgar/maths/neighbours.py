@@ -63,35 +63,41 @@ class Neighbourhoods:
         """
         return cls(k=min(neighbours, max(1, n_items - 1)), l2=l2, shrink=10.0, beta=0.5)
 
-    def weights(self, history: SparseMatrix) -> SparseMatrix:
-        """Return W, whose row j is what having item j says for every item; its diagonal is 0."""
-        if not _compiled(history.device.type):
-            near_IK, weight_IK = _OnDevice(self, history).solved()
+    def weights(self, items_of: Rows, n_items: int, device: torch.device) -> Rows:
+        """Return W, whose row j is what having item j adds to every score; its diagonal is 0.
+
+        ``items_of`` has the items of each user, with weights that say how much each row counts.
+        """
+        if not _compiled(device.type):
+            near_IK, weight_IK = _OnDevice(self, _matrix(items_of, n_items, device)).solved()
             if not torch.isfinite(weight_IK).all():
                 raise self.not_finite()
             return _by_speaker(near_IK, weight_IK)
-        return SparseMatrix.of_rows(self._on_threads(history).weights(), history.n_columns)
+        return self._on_threads(items_of, n_items).weights()
 
-    def similarities(self, history: SparseMatrix) -> SparseMatrix:
+    def similarities(self, items_of: Rows, n_items: int, device: torch.device) -> Rows:
         """Return x_ji = G_ji / (√(G_jj G_ii) + shrink) for the k items j of each S_i."""
-        if not _compiled(history.device.type):
-            return _by_speaker(*_OnDevice(self, history).similarities())
-        return SparseMatrix.of_rows(self._on_threads(history).similarities(), history.n_columns)
+        if not _compiled(device.type):
+            return _by_speaker(*_OnDevice(self, _matrix(items_of, n_items, device)).similarities())
+        return self._on_threads(items_of, n_items).similarities()
 
-    def _on_threads(self, history: SparseMatrix) -> OnThreads:
-        arrays = (history.start_R1, history.column_E.to(torch.int32), history.weight_E)
-        items_of = Rows(*(t.contiguous().numpy() for t in arrays if t is not None))
+    def _on_threads(self, items_of: Rows, n_items: int) -> OnThreads:
         block = max(1, 2 * _ROOM // (self.k * (self.k + 1)))
-        return OnThreads(self, items_of, history.n_columns, block=block)
+        return OnThreads(self, items_of, n_items, block=block)
 
-    def weights_with(
-        self, history: SparseMatrix, before: SparseMatrix, new_N: Tensor
-    ) -> SparseMatrix:
+    def weights_with(self, items_of: Rows, before: Rows, new_N: NDArray[np.int64]) -> Rows:
         """Return W for a history in which some items are new, from the W without them.
 
-        A column of W is solved anew if it is that of a new item, or if a new item is among the
+        A column of W is solved again if it is that of a new item, or if a new item is among the
         neighbours of its item; it is then the one that ``weights`` finds. All others stay.
         """
+        cpu = torch.device("cpu")
+        history, old = (_matrix(rows, before.n_rows, cpu) for rows in (items_of, before))
+        return _as_rows(self._solved_with(history, old, torch.from_numpy(new_N)))
+
+    def _solved_with(
+        self, history: SparseMatrix, before: SparseMatrix, new_N: Tensor
+    ) -> SparseMatrix:
         solver = _OnDevice(self, history)
         users_of, items_of = solver.users_of, solver.items_of
         new_I = torch.zeros(history.n_columns, dtype=torch.bool, device=history.device)
@@ -99,14 +105,14 @@ class Neighbourhoods:
         met_I = new_I.index_fill(0, items_of.rows(users_of.rows(new_N).column_E).column_E, True)
         met_M = torch.nonzero(met_I)[:, 0]
         near_MK, both_MK = solver.nearest(met_M)
-        beside_new_M = (new_I[near_MK.clamp(min=0)] & (near_MK >= 0)).any(dim=1)
-        anew_M = new_I[met_M] | beside_new_M
-        near_BK = near_MK[anew_M]
-        weight_BK = solver.systems(near_BK, both_MK[anew_M])
+        near_new_M = (new_I[near_MK.clamp(min=0)] & (near_MK >= 0)).any(dim=1)
+        again_M = new_I[met_M] | near_new_M
+        near_BK = near_MK[again_M]
+        weight_BK = solver.systems(near_BK, both_MK[again_M])
         if not torch.isfinite(weight_BK).all():
             raise self.not_finite()
         spoken_for = before.transposed()
-        at_B, there_BK = met_M[anew_M], near_BK >= 0
+        at_B, there_BK = met_M[again_M], near_BK >= 0
         stays_E = torch.ones(history.n_columns, dtype=torch.bool, device=history.device)
         stays_E = stays_E.index_fill(0, at_B, False)[spoken_for.row_E]
         item_E = torch.cat((spoken_for.row_E[stays_E], at_B[:, None].expand_as(near_BK)[there_BK]))
@@ -130,6 +136,18 @@ class Neighbourhoods:
         )
 
 
+def _matrix(rows: Rows, n_columns: int, device: torch.device) -> SparseMatrix:
+    """Return rows as a matrix of tensors, in memory of its own."""
+    weight_E = rows.weight_E if len(rows.weight_E) else None
+    return SparseMatrix.of(rows.start_R1, rows.column_E, n_columns, weight_E, device=device)
+
+
+def _as_rows(matrix: SparseMatrix) -> Rows:
+    """Return a matrix as arrays."""
+    column_E = matrix.column_E.to(torch.int32).cpu().numpy()
+    return Rows(matrix.start_R1.cpu().numpy(), column_E, matrix.weights().cpu().numpy())
+
+
 def user_weights(history: SparseMatrix, beta: float) -> Tensor:
     """d_u ∝ |I_u|^-β, with a mean of 1 over users with items."""
     d_L = _length_weights(torch.bincount(history.length_R).cpu(), beta)
@@ -147,12 +165,12 @@ def _length_weights(count_L: Tensor, beta: float) -> Tensor:
     return (d_L / (total / users) if users else d_L).float()
 
 
-def _by_speaker(near_IK: Tensor, weight_IK: Tensor) -> SparseMatrix:
+def _by_speaker(near_IK: Tensor, weight_IK: Tensor) -> Rows:
     """W with a row for each item that speaks, from a row of k weights for each item spoken for."""
     there_IK = near_IK >= 0
     start_I1 = pad(there_IK.sum(dim=1).cumsum(0), (1, 0))
     by_item = SparseMatrix(start_I1, near_IK[there_IK], len(near_IK), weight_IK[there_IK])
-    return by_item.transposed()
+    return _as_rows(by_item.transposed())
 
 
 def _inverse(near_BK: Tensor, n_items: int) -> tuple[Tensor, Tensor, Tensor]:

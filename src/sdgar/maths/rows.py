@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +45,32 @@ class Rows:
     """The column of each entry; a negative one stands for no entry."""
     weight_E: NDArray[np.float32] = field(default_factory=_none)
     """The weight of each entry; empty if all are 1."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.start_R1) - 1
+
+    def weights(self) -> NDArray[np.float32]:
+        """Return the weight of each entry, also if all are 1."""
+        return self.weight_E if len(self.weight_E) else np.ones(len(self.column_E), np.float32)
+
+    def rows(self, rows_B: NDArray[np.int64]) -> Rows:
+        """Return some rows, in this order."""
+        first_B = self.start_R1[rows_B]
+        length_B = self.start_R1[rows_B + 1] - first_B
+        start_B1 = np.concatenate(([0], np.cumsum(length_B)))
+        place_E = np.arange(start_B1[-1]) + np.repeat(first_B - start_B1[:-1], length_B)
+        weight_E = self.weight_E[place_E] if len(self.weight_E) else self.weight_E
+        return Rows(start_B1, self.column_E[place_E], weight_E)
+
+    def sums(self, table_CD: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return Σ_{c ∈ r} of the rows c of a table, without weights, in the order of entries."""
+        out_RD = np.zeros((self.n_rows, table_CD.shape[1]), np.float32)
+        for row, (first, last) in enumerate(pairwise(self.start_R1.tolist())):
+            if last > first:
+                np.add.reduce(table_CD.take(self.column_E[first:last], axis=0), out=out_RD[row])
+        return out_RD
 
 
 def transposed(

@@ -1,4 +1,4 @@
-"""The vectors of contexts on the sphere that suit the softmax of cosines, for given items."""
+"""The vectors of contexts on the sphere that maximise the softmax of cosines, for given items."""
 
 from __future__ import annotations
 
@@ -7,58 +7,55 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import normalize, pad
+from numpy.typing import NDArray
 
 from sdgar.kernels.optional import kernels_of
-from sdgar.maths.sparse import SparseMatrix
+from sdgar.maths.rows import Rows
 
 LOOKS, STEP_SIZE = 5, 3.0
 """How many points are tried, and η of the first steps; docs/results-sdsoftmax.md measures both."""
 _SUPPORT = 2048
-"""How many items at most stand for all of them."""
+"""The most items that are sampled to represent all of them."""
 _BLOCK = 512
 """How many contexts are computed at a time."""
 _FEW = 64
-"""Up to so many contexts are computed one after the other, which is the faster way for a few."""
+"""Up to so many contexts are computed one after the other, which is faster for a few."""
+_SMALLEST = np.float32(1e-12)
+"""The least length by which a vector is divided."""
 _kernels = partial(kernels_of, "sphere")
+Floats = NDArray[np.float32]
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Items that stand for the catalogue in a sum over all items."""
+    """Sampled items that represent the catalogue in a sum over all items."""
 
-    item_S: Tensor
+    item_S: Counts
     """The numbers of the items."""
-    log_weight_S: Tensor
-    """The logarithm of how many items each one stands for."""
-    place_I: Tensor
-    """The place of each item of the catalogue among ``item_S``; -1 if it is not there."""
+    log_weight_S: Floats
+    """The logarithm of how many items each one represents."""
+    place_I: Counts
+    """The place of each item of the catalogue among ``item_S``; -1 if it was not sampled."""
 
     @classmethod
-    def of(cls, popularity_I: Tensor) -> Support:
-        """Choose the items by how popular they are; see ``support``."""
+    def of(cls, popularity_I: Counts) -> Support:
+        """Choose the items by popularity; see ``support``."""
         item_S, log_weight_S = support(popularity_I)
-        place_I = torch.full_like(popularity_I, -1, dtype=torch.long)
-        place_I[item_S] = torch.arange(len(item_S), device=item_S.device)
+        place_I = np.full(len(popularity_I), -1, np.int64)
+        place_I[item_S] = np.arange(len(item_S))
         return cls(item_S, log_weight_S, place_I)
-
-    def to(self, device: torch.device) -> Support:
-        """Move the tables to a device."""
-        tables = (self.item_S, self.log_weight_S, self.place_I)
-        return Support(*(table.to(device) for table in tables))
 
 
 def directions(
-    known: SparseMatrix,
-    unit_ID: Tensor,
-    bias_I: Tensor,
-    stand_in: Support,
+    known: Rows,
+    unit_ID: Floats,
+    bias_I: Floats,
+    sample: Support,
     *,
     tau: float,
     rho: float = 1.0,
-) -> Tensor:
+) -> Floats:
     """Return û of each context, from the items that it is known to have.
 
     Each û climbs the objective of the softmax, with the items as they are,
@@ -67,27 +64,27 @@ def directions(
         û ← (û + η τ ∇f) normalised,   τ ∇f = m - Σ_j P(j|c) v̂_j
 
     from the mean of the history. f is smooth and its slope points far: a few steps are enough. In
-    a large catalogue some 2,000 items stand for all, the same for every context, so that what a
-    context gets does not depend on who else is asked for.
+    a large catalogue some 2,000 sampled items represent all, the same for every context. So the
+    vector of a context does not depend on the others of a request.
     """
-    on_cpu = unit_ID.device.type == "cpu" and unit_ID.dtype == bias_I.dtype == torch.float32
-    if known.n_rows <= _FEW and on_cpu and (kernels := _kernels()) is not None:
-        m_BD = (known @ unit_ID) / (rho * known.length_R[:, None])
-        return _climb_each(kernels, known, m_BD, unit_ID, bias_I, stand_in, tau)
-    v_SD = unit_ID[stand_in.item_S]
-    offset_S = bias_I[stand_in.item_S] + stand_in.log_weight_S
-    blocks = torch.arange(known.n_rows, device=unit_ID.device).split(_BLOCK)  # type: ignore[no-untyped-call]
-    found = []
-    for block in blocks:
-        some = known.rows(block)
-        m_BD = (some @ unit_ID) / (rho * some.length_R[:, None])
-        found.append(_climb(some, m_BD, v_SD, offset_S, stand_in.place_I, tau))
-    return torch.cat(found)
+    length_R = np.diff(known.start_R1).astype(np.float32)
+    if known.n_rows <= _FEW and unit_ID.dtype == np.float32 and (kernels := _kernels()) is not None:
+        m_RD = known.sums(unit_ID) / (np.float32(rho) * length_R[:, None])
+        return _climb_each(kernels, known, m_RD, unit_ID, bias_I, sample, tau)
+    v_SD = unit_ID[sample.item_S]
+    offset_S = bias_I[sample.item_S] + sample.log_weight_S
+    found_RD = np.empty((known.n_rows, unit_ID.shape[1]), np.float32)
+    for first in range(0, known.n_rows, _BLOCK):
+        rows_B = np.arange(first, min(first + _BLOCK, known.n_rows))
+        some = known.rows(rows_B)
+        m_BD = some.sums(unit_ID) / (np.float32(rho) * length_R[rows_B, None])
+        found_RD[rows_B] = _climb(some, m_BD, v_SD, offset_S, sample.place_I, np.float32(tau))
+    return found_RD
 
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """The contexts of a model as new items meet them: the mirror of ``directions``.
+    """The contexts of a model, from which the vectors of new items follow as in ``directions``.
 
     As a function of one item i, and with b_i at its best, the objective of the softmax is
 
@@ -98,12 +95,12 @@ class Contexts:
     so that items are found among contexts as contexts are among items.
     """
 
-    unit_UD: Tensor
+    unit_UD: Floats
     """The directions û of the contexts."""
-    offset_U: Tensor
+    offset_U: Floats
     """The offset a of each context; -inf for one without items."""
-    stand_in: Support
-    """The contexts that stand for all of them."""
+    sample: Support
+    """The sampled contexts that represent all of them."""
     tau: float
     """The temperature τ of cosines."""
     rho: float
@@ -112,110 +109,126 @@ class Contexts:
     @classmethod
     def of(
         cls,
-        unit_UD: Tensor,
-        length_U: Tensor,
-        unit_ID: Tensor,
-        bias_I: Tensor,
+        unit_UD: Floats,
+        length_U: Counts,
+        unit_ID: Floats,
+        bias_I: Floats,
         items: Support,
         *,
         tau: float,
         rho: float = 1.0,
     ) -> Contexts:
-        """Sum up the softmax of each context over the items that stand for the catalogue."""
+        """Sum the softmax of each context over the items that represent the catalogue."""
         v_SD = unit_ID[items.item_S]
         offset_S = bias_I[items.item_S] + items.log_weight_S
-        blocks = unit_UD.split(_BLOCK)  # type: ignore[no-untyped-call]
-        log_z = [torch.addmm(offset_S, u_BD, v_SD.T, alpha=1 / tau).logsumexp(1) for u_BD in blocks]
-        offset_U = length_U.to(unit_UD).log() - torch.cat(log_z)
+        log_z_U = _log_sums(unit_UD, v_SD, offset_S, tau)
+        with np.errstate(divide="ignore"):
+            offset_U = np.log(length_U.astype(np.float32)) - log_z_U
         return cls(unit_UD, offset_U, Support.of(length_U), tau, rho)
 
-    def directions(self, known: SparseMatrix) -> Tensor:
+    def directions(self, known: Rows) -> Floats:
         """Return v̂ of each item, from the contexts that are known to have it."""
         return directions(
-            known, self.unit_UD, self.offset_U, self.stand_in, tau=self.tau, rho=self.rho
+            known, self.unit_UD, self.offset_U, self.sample, tau=self.tau, rho=self.rho
         )
 
-    def biases(self, unit_ND: Tensor, count_N: Tensor) -> Tensor:
+    def biases(self, unit_ND: Floats, count_N: Counts) -> Floats:
         """Return b of items with these directions, which so many contexts have."""
-        at_S = self.stand_in.item_S
-        offset_S = self.offset_U[at_S] + self.stand_in.log_weight_S
-        blocks = unit_ND.split(_BLOCK)  # type: ignore[no-untyped-call]
-        u_SD = self.unit_UD[at_S]
-        sums = [
-            torch.addmm(offset_S, v_BD, u_SD.T, alpha=1 / self.tau).logsumexp(1) for v_BD in blocks
-        ]
-        return count_N.to(unit_ND).log() - torch.cat(sums)
+        at_S = self.sample.item_S
+        offset_S = self.offset_U[at_S] + self.sample.log_weight_S
+        log_z_N = _log_sums(unit_ND, self.unit_UD[at_S], offset_S, self.tau)
+        with np.errstate(divide="ignore"):
+            return np.log(count_N.astype(np.float32)) - log_z_N
 
 
-def support(popularity_I: Tensor) -> tuple[Tensor, Tensor]:
-    """Choose items that stand for the catalogue, and log of how many each stands for.
+def support(popularity_I: Counts) -> tuple[Counts, Floats]:
+    """Choose items that represent the catalogue, and log of how many items each represents.
 
-    These are all items, or those that n evenly spaced places meet in the running sum of
-    popularity + 1: an item that is met m times with expectation n q stands for m / (n q).
+    These are all items, or those at n evenly spaced places of the running sum of popularity + 1:
+    an item that is chosen m times with expectation n q represents m / (n q) items.
     """
     n_items = len(popularity_I)
     if n_items <= _SUPPORT:
-        everything = torch.arange(n_items, device=popularity_I.device)
-        return everything, torch.zeros(n_items, device=popularity_I.device)
-    share_I = (popularity_I + 1).double()
+        return np.arange(n_items), np.zeros(n_items, np.float32)
+    share_I = (popularity_I + 1).astype(np.float64)
     share_I /= share_I.sum()
-    place_S = (torch.arange(_SUPPORT, device=share_I.device, dtype=torch.double) + 0.5) / _SUPPORT
-    met_S = torch.searchsorted(share_I.cumsum(0), place_S).clamp(max=n_items - 1)
-    item_S, times_S = torch.unique_consecutive(met_S, return_counts=True)
-    return item_S, (times_S / (_SUPPORT * share_I[item_S])).log().float()
+    place_S = (np.arange(_SUPPORT, dtype=np.float64) + 0.5) / _SUPPORT
+    met_S = np.searchsorted(np.cumsum(share_I), place_S).clip(max=n_items - 1)
+    item_S, times_S = np.unique(met_S, return_counts=True)
+    return item_S, np.log(times_S / (_SUPPORT * share_I[item_S])).astype(np.float32)
+
+
+def _log_sums(x_RD: Floats, v_SD: Floats, offset_S: Floats, tau: float) -> Floats:
+    """log Σ_s exp(x · v_s / τ + offset_s) of each row, some rows at a time."""
+    found_R = np.empty(len(x_RD), np.float32)
+    for first in range(0, len(x_RD), _BLOCK):
+        part = slice(first, first + _BLOCK)
+        found_R[part] = _log_sum_exp((x_RD[part] @ v_SD.T) / np.float32(tau) + offset_S)
+    return found_R
+
+
+def _log_sum_exp(s_BS: Floats) -> Floats:
+    """log Σ_s exp(s) of each row; -inf for a row of -inf."""
+    most_B = s_BS.max(axis=1)
+    finite_B = np.where(np.isfinite(most_B), most_B, np.float32(0))
+    with np.errstate(divide="ignore"):
+        log_B: Floats = np.log(np.exp(s_BS - finite_B[:, None]).sum(axis=1)) + finite_B
+    return log_B
+
+
+def _unit(x_BD: Floats) -> Floats:
+    length_B = np.sqrt(np.einsum("bd,bd->b", x_BD, x_BD))
+    unit_BD: Floats = x_BD / np.maximum(length_B, _SMALLEST)[:, None]
+    return unit_BD
 
 
 def _climb(
-    known: SparseMatrix,
-    m_BD: Tensor,
-    v_SD: Tensor,
-    offset_S: Tensor,
-    place_I: Tensor,
-    tau: float,
-) -> Tensor:
-    """Climb for a block of contexts; a step that does not gain is taken back for a shorter one."""
+    known: Rows, m_BD: Floats, v_SD: Floats, offset_S: Floats, place_I: Counts, tau: np.float32
+) -> Floats:
+    """Climb for a block of contexts; a step without a gain is replaced by a shorter one."""
     at_E = place_I[known.column_E]
-    row_E, at_E = known.row_E[at_E >= 0], at_E[at_E >= 0]
-    u_BD = best_BD = normalize(m_BD, dim=1)
-    slope_BD = torch.zeros_like(u_BD)
-    best_B = torch.full_like(u_BD[:, 0], -torch.inf)
-    step_B = torch.full_like(best_B, STEP_SIZE)
+    row_E = np.repeat(np.arange(known.n_rows), np.diff(known.start_R1))[at_E >= 0]
+    at_E = at_E[at_E >= 0]
+    u_BD = best_BD = _unit(m_BD)
+    slope_BD = np.zeros_like(u_BD)
+    best_B = np.full(len(u_BD), -np.inf, np.float32)
+    step_B = np.full(len(u_BD), STEP_SIZE, np.float32)
     for _ in range(LOOKS):
-        s_BS = torch.addmm(offset_S, u_BD, v_SD.T, alpha=1 / tau)
-        s_BS[row_E, at_E] = -torch.inf
-        log_z_B = s_BS.logsumexp(dim=1)
-        f_B = (u_BD * m_BD).sum(dim=1) / tau - log_z_B
+        s_BS = (u_BD @ v_SD.T) / tau + offset_S
+        s_BS[row_E, at_E] = -np.inf
+        log_z_B = _log_sum_exp(s_BS)
+        f_B = np.einsum("bd,bd->b", u_BD, m_BD) / tau - log_z_B
         gains_B = f_B >= best_B
-        p_BS = s_BS.sub_(log_z_B[:, None]).exp_()
-        best_B = torch.where(gains_B, f_B, best_B)
-        best_BD = torch.where(gains_B[:, None], u_BD, best_BD)
-        slope_BD = torch.where(gains_B[:, None], m_BD - p_BS @ v_SD, slope_BD)
-        step_B = torch.where(gains_B, step_B, step_B / 4)
-        u_BD = normalize(best_BD + step_B[:, None] * slope_BD, dim=1)
+        # A context that has all items has only scores of -inf: every direction is as good.
+        with np.errstate(invalid="ignore"):
+            p_BS = np.exp(s_BS - log_z_B[:, None])
+            slope_BD = np.where(gains_B[:, None], m_BD - p_BS @ v_SD, slope_BD)
+            best_B = np.where(gains_B, f_B, best_B)
+            best_BD = np.where(gains_B[:, None], u_BD, best_BD)
+            step_B = np.where(gains_B, step_B, step_B / 4)
+            u_BD = _unit(best_BD + step_B[:, None] * slope_BD)
     return best_BD
 
 
 def _climb_each(
     kernels: Any,
-    known: SparseMatrix,
-    m_BD: Tensor,
-    unit_ID: Tensor,
-    bias_I: Tensor,
-    stand_in: Support,
+    known: Rows,
+    m_BD: Floats,
+    unit_ID: Floats,
+    bias_I: Floats,
+    sample: Support,
     tau: float,
-) -> Tensor:
+) -> Floats:
     """Climb for one context after the other, in compiled code."""
-    odd = -len(stand_in.item_S) % kernels.FOUR
-    item_S = pad(stand_in.item_S, (0, odd))  # the first item again, which then stands for nothing
-    log_weight_S = pad(stand_in.log_weight_S, (0, odd), value=-torch.inf)
-    v_SD = unit_ID.detach().index_select(0, item_S)
-    offset_S = bias_I.detach().index_select(0, item_S) + log_weight_S
-    best_BD, m_BD = torch.empty_like(m_BD), m_BD.detach()
-    room = torch.empty(2, m_BD.shape[1]), torch.empty(len(v_SD))
-    at_E = stand_in.place_I.index_select(0, known.column_E)
-    arrays = [t.numpy() for t in (m_BD, v_SD, offset_S, known.start_R1, at_E)]
+    odd = -len(sample.item_S) % kernels.FOUR
+    item_S = np.pad(sample.item_S, (0, odd))  # the first item again, with a weight of 0
+    log_weight_S = np.pad(sample.log_weight_S, (0, odd), constant_values=-np.inf)
+    v_SD = unit_ID[item_S]
+    offset_S = bias_I[item_S] + log_weight_S
+    best_BD = np.empty_like(m_BD)
+    room_2D, score_S = np.empty((2, m_BD.shape[1]), np.float32), np.empty(len(v_SD), np.float32)
     kernels.climb(
-        0, known.n_rows, *arrays, np.float32(tau), LOOKS, np.float32(STEP_SIZE),
-        *(t.numpy() for t in (*room, best_BD)),
+        0, known.n_rows, m_BD, v_SD, offset_S, known.start_R1, sample.place_I[known.column_E],
+        np.float32(tau), LOOKS, np.float32(STEP_SIZE), room_2D, score_S, best_BD,
     )  # fmt: skip
     return best_BD

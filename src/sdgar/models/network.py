@@ -1,25 +1,27 @@
-"""Networks by name, so that a saved one can be made again without any code in its file.
+"""Models that are networks of torch, saved by the name of their class, without any code.
 
 MODULES["name"](n_users, n_items, **settings).load_state_dict(tensors)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
 
 from sdgar.errors import ArtifactError, UsageError
-from sdgar.models.bounded import no_larger_than
-from sdgar.models.fold_in import NewContexts, Rule
-from sdgar.models.model import Side
+from sdgar.models.fold_in import NewContexts
+from sdgar.models.model import Floats, Indices, Model
 from sdgar.models.networks.sequence import SequenceEncoder
-from sdgar.models.pairs import picked
-from sdgar.models.reasons import Shares
 from sdgar.models.saved import Saved, require_finite
 from sdgar.storage.folders import DamagedError, Tensors
 
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
     from typing import Self
 
 MODULES: dict[str, type[nn.Module]] = {"sequence": SequenceEncoder}
-"""The classes of networks by the names that saved models have for them."""
+"""The classes of networks by their names in saved models."""
+_MAKERS = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
+"""The functions that make tensors of a size that settings may have chosen."""
+_SPARE_PARAMETERS, _SPARE_NUMBERS = 100, 64 << 20
+"""How much a network may make beside four times what is saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +52,8 @@ class Network:
     """The settings that its class is made with."""
 
     @property
-    def device(self) -> torch.device:
-        """Where the parameters live."""
+    def module_device(self) -> torch.device:
+        """The device of the parameters."""
         return next(self.module.parameters()).device
 
     def tensors(self) -> dict[str, Tensor]:
@@ -65,7 +71,7 @@ class Network:
         return self.with_tensors(self.tensors())
 
     def answer(self) -> Tensor:
-        """Give some numbers that depend on everything that is asked of the network."""
+        """Return some numbers that depend on everything that the network computes."""
         raise NotImplementedError
 
     def facts(self) -> dict[str, Any]:
@@ -99,70 +105,43 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleScores(Network):
+class ModuleScores(Network, Model):
     """s_u = module.score_all(u), of a network that has no vectors."""
 
     kind: ClassVar[str] = "module"
     holds: ClassVar[str] = "a network"
     size_names: ClassVar[tuple[str, ...]] = ()
 
-    only_T: Tensor | None = None
-    """The numbers of the contexts that are asked about; None if they are all contexts."""
-
-    @property
-    def rule(self) -> Rule | None:
-        """How new contexts are folded in; None, as the network has no vectors to find."""
-        return None
-
-    @property
-    def n_values(self) -> int | None:
-        """Number of values of all fields of contexts; None, as contexts are no sums of fields."""
-        return None
+    only_T: Indices | None = None
+    """The numbers of the contexts of this model among those of the network; None for all."""
 
     @torch.no_grad()
-    def score_all(self, users_B: Tensor) -> Tensor:
+    def score_all(self, users_B: Indices) -> Floats:
         """s_BI of the whole catalogue."""
         self.module.eval()
-        if self.only_T is not None:
-            users_B = self.only_T.to(users_B.device)[users_B]
-        scores_BI: Tensor = self.module.score_all(users_B)  # type: ignore[operator]
-        return scores_BI
+        own_B = users_B if self.only_T is None else self.only_T[users_B]
+        scores_BI: Tensor = self.module.score_all(torch.from_numpy(own_B).to(self.module_device))  # type: ignore[operator]
+        return scores_BI.cpu().numpy()
 
-    def score_pairs(self, users_P: Tensor, items_P: Tensor) -> Tensor:
-        """s_P of each pair."""
-        return picked(self, users_P, items_P)
-
-    def shares(self, context: int, items_B: Tensor, history_H: Tensor) -> Shares | None:
-        """Give nothing: what a network has looked at is not known."""
-        return None
-
-    def ruled_by(self, rule: Rule | None) -> Self:
-        """Give the same model: no rule is of use to it."""
+    def updated(self, at_U: Indices, own: NewContexts) -> Self:
+        """Return the same model: scores do not depend on histories, and contexts cannot be new."""
         return self
 
-    def fold_in(self, new: NewContexts) -> Self:
-        """Fail: the model has no rule."""
-        raise NotImplementedError
-
-    def updated(self, at_U: Tensor, own: NewContexts) -> Self:
-        """Give the same model: histories play no part in its scores, and nobody can be new."""
-        return self
-
-    def only(self, at_T: Tensor, place_TF: Tensor | None = None) -> Self:
-        """Give the model with these contexts alone, by their numbers."""
+    def only(self, at_T: Indices, place_TF: Indices | None = None) -> Self:
+        """Return the model with these contexts alone, by their numbers."""
         return replace(self, only_T=at_T if self.only_T is None else self.only_T[at_T])
 
-    def alike(self, side: Side) -> None:
-        """Give nothing: there are no vectors to compare."""
-        return
+    def model(self) -> Self:
+        """Return the model itself, which stays a network."""
+        return self
 
-    def sizes(self) -> dict[str, int]:
-        """Give the sizes of ``size_names``."""
-        return {}
+    def scorer(self) -> Self:
+        """Return the model itself, which stays a network."""
+        return self
 
     def answer(self) -> Tensor:
-        """Give the scores of the first contexts."""
-        return self.score_all(torch.arange(min(5, self.n_users)))
+        """Return the scores of the first contexts."""
+        return torch.from_numpy(self.score_all(np.arange(min(5, self.n_users))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +210,47 @@ def rebuilt(
             code="module_mismatch",
         ) from error
     return kind(module, *size, name, dict(settings))
+
+
+class _TooLargeError(Exception):
+    """The settings ask for a network that cannot be the saved one."""
+
+
+class _Bounded(TorchFunctionMode):
+    """Add up the numbers that are asked for, before there is memory for them."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most, self._asked = most, 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func in _MAKERS:
+            size = (kwargs or {}).get("size", args[:1] if func is torch.full else args)
+            sides = np.array(size, object).ravel().tolist()  # given one by one, or as a list
+            self._asked += math.prod(n for n in sides if isinstance(n, int))
+            if self._asked > self._most:
+                raise _TooLargeError(
+                    f"its settings ask for more than {self._most:,} numbers, which are not saved"
+                )
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def no_larger_than(tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Refuse settings that ask for far more than is saved, while a network is made of them."""
+    most, found = 4 * len(tensors) + _SPARE_PARAMETERS, 0
+
+    def count(*_: object) -> None:
+        nonlocal found
+        found += 1
+        if found > most:
+            raise _TooLargeError(f"its settings ask for more than {most} parameters")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        with _Bounded(4 * sum(tensor.numel() for tensor in tensors.values()) + _SPARE_NUMBERS):
+            yield
+    finally:
+        hook.remove()

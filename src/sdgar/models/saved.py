@@ -1,26 +1,24 @@
-"""What a saved model consists of, and the checks that nothing in it is damaged."""
+"""The contents of a saved model: its kinds, its arrays, and the checks for damage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from sdgar.maths.rows import Rows
-from sdgar.maths.sparse import SparseMatrix
+from sdgar.data.history import History
 from sdgar.storage.folders import DamagedError, Tensors
 
 if TYPE_CHECKING:
-    from sdgar.data.history import History
+    from sdgar.models.model import Model
 
 _AT_ONCE = 1 << 20
-"""The most rows that are looked at at once."""
+"""The most rows that are checked at once."""
 Wanted = Mapping[str, tuple[Any, tuple[int, ...]]]
 """The type and the shape of each tensor, by its name."""
 
@@ -38,29 +36,38 @@ class Saved:
     history: History
     """The items that each user of the model has."""
     about: Mapping[str, Any]
-    """What the manifest says of how the model was made."""
-    mapped: bool = False
-    """Whether the arrays are mapped from files, so that none of them should be copied."""
+    """What the manifest says about how the model was made."""
 
     def take(self, wanted: Wanted) -> Tensors:
-        """Give the arrays in the order that is wanted, if these are all there are and finite."""
+        """Return the wanted arrays in this order; raise if there are others, or one is damaged."""
         expect(self.path, self.tensors, wanted)
         for name in wanted:
             require_finite(self.path, name, self.tensors[name])
         return {name: self.tensors[name] for name in wanted}
 
-    def matrix(
-        self,
-        start_R1: NDArray[np.int64],
-        items_E: NDArray[np.int32],
-        weight_E: NDArray[np.float32] | None = None,
-    ) -> SparseMatrix:
-        """Give rows of items as a matrix on the CPU; of the same memory if arrays are mapped."""
-        n_items = self.sizes["items"]
-        if self.mapped:
-            arrays = (start_R1, items_E) if weight_E is None else (start_R1, items_E, weight_E)
-            return SparseMatrix.of_rows(Rows(*arrays), n_items)
-        return SparseMatrix.of(start_R1, items_E, n_items, weight_E, device=torch.device("cpu"))
+
+_KINDS = {
+    "factors": ("factors", "Factors"),
+    "factors of fields": ("factors", "FieldFactors"),
+    "factors, encoder": ("encoded_factors", "EncodedFactors"),
+    "item weights": ("item_weights", "ItemWeights"),
+    "sparse item weights": ("item_weights", "SparseItemWeights"),
+    "local item weights": ("item_weights", "LocalItemWeights"),
+    "item vectors": ("item_weights", "ItemVectors"),
+    "module": ("network", "ModuleScores"),
+    "sum": ("sum", "Sum"),
+}
+"""The module and the class of each kind, which are imported when a model needs them: networks
+import torch."""
+
+
+def model_class(kind: object) -> type[Model] | None:
+    """Return the class of a kind of model; None if there is no such kind."""
+    if not isinstance(kind, str) or kind not in _KINDS:
+        return None
+    module, name = _KINDS[kind]
+    found: type[Model] = getattr(import_module(f"sdgar.models.{module}"), name)
+    return found
 
 
 def expect(path: Path, tensors: Tensors, wanted: Wanted) -> None:
@@ -97,8 +104,3 @@ def require_finite(path: Path, name: str, tensor: NDArray[Any]) -> None:
             raise DamagedError(
                 path, f"{name} holds a number that is not finite, first in row {row}"
             )
-
-
-def array(tensor: Tensor, dtype: type) -> NDArray[Any]:
-    """Give a tensor as an array in the memory of the host."""
-    return np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype)

@@ -1,4 +1,4 @@
-"""The sum of two models, such as vectors and a memory of the history beside them."""
+"""The sum of two models, such as vectors and item-item weights."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from sdgar.data.history import History
+from sdgar.models.contributions import Contributions
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import NewContexts, Rule, read_rule
-from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.model import Model, Side
-from sdgar.models.reasons import Shares
-from sdgar.models.saved import Saved
+from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms
+from sdgar.models.saved import Saved, model_class
 from sdgar.storage.folders import DamagedError, Tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
+    from sdgar.maths.neighbours import Neighbourhoods
+
 FACTS = "sum"
-"""The name under which a saved sum says what its two models are."""
+"""The name under which a saved sum describes its two models."""
 _FIRST, _SECOND, _RULE = "first:", "second:", "second rule:"
 _MOST = 8
 """The most sums within a sum that are read from a file."""
-_NOTHING = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
-"""No history: a rule then gives all its arrays, and leaves out none that a history would tell."""
+_NO_HISTORY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
+"""An empty history: a rule then saves all its arrays, and leaves out none that a history has."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Model):
     """s_ci = a_ci + γ b_ci.
 
-    What one of the models does not recommend at all (a score of -inf) counts as 0 there.
+    An item that one of the models does not recommend at all (a score of -inf) counts as 0 there.
     """
 
     kind: ClassVar[str] = "sum"
     holds: ClassVar[str] = "two models that are added up"
-    size_names: ClassVar[tuple[str, ...]] = ()
 
     first: Model
     """The model a, whose scores keep their scale; similar items are those of this model."""
@@ -50,110 +50,133 @@ class Sum:
 
     @property
     def n_items(self) -> int:
-        """Number of items in the catalogue."""
+        """The number of items in the catalogue."""
         return self.first.n_items
 
     @property
     def n_values(self) -> int | None:
-        """Number of values of all fields of contexts; None if a context is not a sum of fields."""
+        """The number of values of all fields of contexts; None if contexts are no sums of them."""
         return self.first.n_values
 
     @property
-    def device(self) -> torch.device:
-        """Where both models live."""
-        return self.first.device
-
-    @property
     def rule(self) -> Rule | None:
-        """How new contexts are folded into the first model; None if one of both cannot be."""
+        """The rule of the first model for new contexts; None if one of both has none."""
         return None if self.second.rule is None else self.first.rule
 
-    def score_all(self, users_B: Tensor) -> Tensor:
+    @property
+    def grows(self) -> bool:
+        """Whether new items can be added to both models, which must be of different kinds."""
+        kinds = [part.kind for part in self.parts()]
+        return all(part.grows for part in self.parts()) and len(set(kinds)) == len(kinds)
+
+    def score_all(self, users_B: Indices) -> Floats:
         """s_BI = a_BI + γ b_BI."""
         scores_BI = self.first.score_all(users_B)
-        if type(self.first) is not Factors:  # whose scores are finite
-            scores_BI = scores_BI.masked_fill_(scores_BI == -torch.inf, 0.0)
-        if type(self.second) is LocalItemWeights:
-            self.second.add_scores(users_B, scores_BI, self.weight)
-            return scores_BI
-        other_BI = self.second.score_all(users_B)
-        return scores_BI.add_(other_BI.masked_fill(other_BI == -torch.inf, 0.0), alpha=self.weight)
+        scores_BI[scores_BI == -np.inf] = 0
+        self.second.add_scores(users_B, scores_BI, self.weight)
+        return scores_BI
 
-    def score_pairs(self, users_P: Tensor, items_P: Tensor) -> Tensor:
+    def score_pairs(self, users_P: Indices, items_P: Indices) -> Floats:
         """s_P = a_P + γ b_P of each pair."""
         first_P = self.first.score_pairs(users_P, items_P)
-        return first_P + self.weight * self.second.score_pairs(users_P, items_P)
+        return first_P + np.float32(self.weight) * self.second.score_pairs(users_P, items_P)
 
-    def shares(self, context: int, items_B: Tensor, history_H: Tensor) -> Shares | None:
-        """Add up the shares of both models; None if one of them has none."""
-        first = self.first.shares(context, items_B, history_H)
-        second = self.second.shares(context, items_B, history_H)
+    def contributions(
+        self, context: int, items_B: Indices, history_H: Indices
+    ) -> Contributions | None:
+        """Return the contributions in both models, added up; None if one of them has none."""
+        first = self.first.contributions(context, items_B, history_H)
+        second = self.second.contributions(context, items_B, history_H)
         return None if first is None or second is None else first.plus(second, self.weight)
 
     def ruled_by(self, rule: Rule | None) -> Sum:
-        """Give the same sum with a rule for the first model; the second one keeps its own."""
+        """Return the same sum with a rule for the first model; the second one keeps its own."""
         return replace(self, first=self.first.ruled_by(rule))
 
     def fold_in(self, new: NewContexts) -> Sum:
-        """Give the sum for new contexts, which both models fold in by their own rules."""
-        return replace(self, first=self.first.fold_in(new), second=self.second.fold_in(new))
+        """Return the sum for new contexts, which both models fold in by their own rules."""
+        return self._of_both(lambda model: model.fold_in(new))
 
-    def updated(self, at_U: Tensor, own: NewContexts) -> Sum:
-        """Give the sum for contexts with these histories."""
-        first, second = (model.updated(at_U, own) for model in (self.first, self.second))
-        return replace(self, first=first, second=second)
+    def updated(self, at_U: Indices, own: NewContexts) -> Sum:
+        """Return the sum for contexts with these histories."""
+        return self._of_both(lambda model: model.updated(at_U, own))
 
-    def only(self, at_T: Tensor, place_TF: Tensor | None = None) -> Sum:
-        """Give the sum for these contexts alone, by their numbers."""
-        first, second = (model.only(at_T, place_TF) for model in (self.first, self.second))
-        return replace(self, first=first, second=second)
+    def only(self, at_T: Indices, place_TF: Indices | None = None) -> Sum:
+        """Return the sum for these contexts alone, by their numbers."""
+        return self._of_both(lambda model: model.only(at_T, place_TF))
+
+    def with_history(self, history: History) -> Sum:
+        """Return the sum with other histories of its contexts."""
+        return self._of_both(lambda model: model.with_history(history))
+
+    def with_items(self, growth: Growth) -> Sum:
+        """Return the sum with room for more items in both models."""
+        return self._of_both(lambda model: model.with_items(growth))
+
+    def with_vectors(self, at_N: Indices, v_ND: Floats, b_N: Floats) -> Sum:
+        """Return the sum with other vectors and biases of some items."""
+        return self._of_both(lambda model: model.with_vectors(at_N, v_ND, b_N))
+
+    def with_new_weights(self, rule: Neighbourhoods, new_N: Indices) -> Sum:
+        """Return the sum with weights of new items, solved from the histories."""
+        return self._of_both(lambda model: model.with_new_weights(rule, new_N))
+
+    def _of_both(self, change: Callable[[Model], Model]) -> Sum:
+        return replace(self, first=change(self.first), second=change(self.second))
 
     def parts(self) -> list[Model]:
-        """Give the models that are added up, those of sums within the sum too."""
-        found: list[Model] = []
-        for model in (self.first, self.second):
-            found += model.parts() if isinstance(model, Sum) else [model]
-        return found
+        """Return the models that are added up, those of sums within the sum too."""
+        return [*self.first.parts(), *self.second.parts()]
 
-    def alike(self, side: Side) -> Model | None:
-        """Give what the first model finds similar; where it has nothing, the second."""
-        return self.first.alike(side) or self.second.alike(side)
+    def factors(self) -> Factors | None:
+        """Return the vectors of the first model; None if it has none."""
+        return self.first.factors()
 
-    def sizes(self) -> dict[str, int]:
-        """Say nothing: the sizes of both models are among the facts."""
-        return {}
+    def item_vectors(self) -> NDArray[np.floating] | None:
+        """Return the vectors of items of the first model that has some."""
+        found = self.first.item_vectors()
+        return self.second.item_vectors() if found is None else found
+
+    def terms(self) -> Terms | None:
+        """Return the terms of both models; None if one of them has none."""
+        first, second = self.first.terms(), self.second.terms()
+        return None if first is None or second is None else first.plus(second, self.weight)
+
+    def similarity(self, side: Side) -> Model | None:
+        """Return what the first model compares by; if it has nothing, the second."""
+        return self.first.similarity(side) or self.second.similarity(side)
 
     def facts(self) -> dict[str, Any]:
-        """Say what the two models are, and the weight of the second."""
+        """Return what the two models are, and the weight of the second."""
         rule = self.second.rule
-        told: dict[str, dict[str, Any]] = {
+        described: dict[str, dict[str, Any]] = {
             name: {"model": model.kind, "sizes": model.sizes(), "about": model.facts()}
             for name, model in (("first", self.first), ("second", self.second))
         }
-        told["second"]["fold_in"] = None if rule is None else rule.record()
-        return {FACTS: told | {"weight": self.weight}}
+        described["second"]["fold_in"] = None if rule is None else rule.record()
+        return {FACTS: described | {"weight": self.weight}}
 
     def to_saved(self) -> Tensors:
-        """Give the arrays of both models."""
+        """Return the arrays of both models."""
         rule = self.second.rule
         parts = (
             (_FIRST, self.first.to_saved()),
             (_SECOND, self.second.to_saved()),
-            (_RULE, {} if rule is None else rule.tensors(_NOTHING)),
+            (_RULE, {} if rule is None else rule.tensors(_NO_HISTORY)),
         )
         return {prefix + name: t for prefix, named in parts for name, t in named.items()}
 
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
-        """Make both models again, after checking what they are."""
+        """Return the sum of a saved folder, after a check of what both models are."""
         match saved.about.get(FACTS):
             case {
                 "first": dict(first), "second": dict(second), "weight": int() | float() as weight
             } if 0 <= weight <= 1e6:  # fmt: skip
                 _require_shallow(saved)
                 made = [
-                    _part(saved, told, prefix)
-                    for told, prefix in ((first, _FIRST), (second, _SECOND))
+                    _part(saved, described, prefix)
+                    for described, prefix in ((first, _FIRST), (second, _SECOND))
                 ]
                 record, of_rule = second.get("fold_in"), _named(saved, _RULE)
                 items = saved.sizes["items"]
@@ -162,40 +185,43 @@ class Sum:
         raise DamagedError(saved.path, "the manifest does not say which models are added up")
 
 
-def _part(saved: Saved, told: dict[str, Any], prefix: str) -> Model:
-    from sdgar.models.kinds import KINDS
+def weighted_sum(model: Model, other: Model | None, weight: float) -> Model:
+    """Return the sum of two models; with a weight of 0 the first model alone."""
+    return model if other is None or weight == 0 else Sum(model, other, weight)
 
-    kind, sizes, about = told.get("model"), told.get("sizes"), told.get("about")
-    known = kind in KINDS
-    if not known or not isinstance(sizes, dict) or not isinstance(about, dict):
+
+def _part(saved: Saved, described: dict[str, Any], prefix: str) -> Model:
+    kind, sizes, about = described.get("model"), described.get("sizes"), described.get("about")
+    found = model_class(kind)
+    if found is None or not isinstance(sizes, dict) or not isinstance(about, dict):
         raise DamagedError(saved.path, f"{kind!r:.60} is no model that can be added up")
-    wanted = KINDS[str(kind)].size_names
+    wanted = found.size_names
     if set(sizes) != set(wanted) or not all(
         isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes.values()
     ):
         raise DamagedError(saved.path, f"sizes of {kind!r} should be {', '.join(wanted) or 'none'}")
     tensors = _named(saved, prefix)
     part = replace(saved, sizes={**saved.sizes, **sizes}, tensors=tensors, about=about)
-    return KINDS[str(kind)].from_saved(part)
+    return found.from_saved(part)
 
 
 def _named(saved: Saved, prefix: str) -> Tensors:
-    """Give the arrays whose names begin so, without the beginning."""
+    """Return the arrays whose names begin with a prefix, without the prefix."""
     found = saved.tensors.items()
     return {name.removeprefix(prefix): t for name, t in found if name.startswith(prefix)}
 
 
 def _require_shallow(saved: Saved) -> None:
-    """Raise if there are more sums within the sum than anybody adds up."""
+    """Raise if there are more sums within the sum than are ever needed."""
     inner: list[Any] = [saved.about]
     for _ in range(_MOST):
-        inner = [part.get("about") for one in inner for part in _told(one)]
-    if any(_told(one) for one in inner):
+        inner = [part.get("about") for one in inner for part in _models_of(one)]
+    if any(_models_of(one) for one in inner):
         raise DamagedError(saved.path, f"it is a sum of sums, more than {_MOST} of them deep")
 
 
-def _told(about: object) -> list[dict[str, Any]]:
-    """Give what is told of the two models of a sum; nothing if it is no sum."""
+def _models_of(about: object) -> list[dict[str, Any]]:
+    """Return the descriptions of the two models of a sum; none if it is no sum."""
     sums = about.get(FACTS) if isinstance(about, dict) else None
     parts = [sums.get(name) for name in ("first", "second")] if isinstance(sums, dict) else []
     return [part for part in parts if isinstance(part, dict)]

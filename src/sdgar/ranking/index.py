@@ -15,19 +15,16 @@ from __future__ import annotations
 
 import threading
 from importlib.util import find_spec
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
 from sdgar.errors import UsageError
-from sdgar.models.factors import Factors
-from sdgar.models.model import Model, Scorer
-from sdgar.models.parts import Parts, as_array
-from sdgar.ranking.finder import has_items
+from sdgar.models.model import AnyScorer, Model
 from sdgar.ranking.inverted_file import InvertedFile
-from sdgar.ranking.topk import TopK, require_rankable, top_k
+from sdgar.ranking.topk import KernelTerms, TopK, require_rankable, top_k
 
 FROM_ITEMS = 300_000
 """The size of a catalogue from which an index is worth it; docs/benchmarks.md measures that."""
@@ -47,53 +44,17 @@ _FEW = 1 << 14
 """Where no more items than these are allowed, all of them are scored."""
 
 
-def can_be_indexed(model: Scorer) -> bool:
-    """Tell whether an index can be made: of vectors on the CPU, where faiss is installed."""
-    parts = Parts.of(model)
-    return parts is not None and parts.is_float32 and find_spec("faiss") is not None
-
-
-class Finder(Protocol):
-    """Finds the best items of a model faster than by looking at all scores."""
-
-    def serves(self, model: Scorer) -> bool:
-        """Tell whether a model has the items that this finds."""
-        ...
-
-    def top_k(
-        self,
-        model: Scorer,
-        users_T: NDArray[np.int64],
-        k: int,
-        *,
-        seen: History | None = None,
-        blocked_I: NDArray[np.bool_] | None = None,
-    ) -> TopK:
-        """Give the k best items of each context."""
-        ...
-
-
-def best_items(
-    index: Finder | None,
-    model: Scorer,
-    users_T: NDArray[np.int64],
-    k: int,
-    *,
-    seen: History | None = None,
-    blocked_I: NDArray[np.bool_] | None = None,
-) -> TopK:
-    """Give the k best items of each user, by a finder if there is one that serves the model."""
-    if index is None or not index.serves(model):
-        return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
-    return index.top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
+def can_be_indexed(model: AnyScorer) -> bool:
+    """Return whether an index can be made: of float32 vectors, where faiss is installed."""
+    return KernelTerms.of(model) is not None and find_spec("faiss") is not None
 
 
 class ItemIndex:
     """Finds the best items of a large catalogue without looking at all of them."""
 
-    def __init__(self, factors: Factors, *, seed: int = 0) -> None:
-        self._item_ID = factors.item_ID
-        self._file = InvertedFile(as_array(factors.item_ID), as_array(factors.bias_I), seed=seed)
+    def __init__(self, terms: KernelTerms, *, seed: int = 0) -> None:
+        self._item_ID = terms.item_ID
+        self._file = InvertedFile(terms.item_ID, terms.bias_I, seed=seed)
         self._room = threading.local()
         self.looked_into = min(_FIRST_LOOK, max(1, self._file.n_lists // 4))
         """How many lists of the inverted file a search looks into."""
@@ -111,14 +72,14 @@ class ItemIndex:
         Searches look into as many lists as it takes to find the share ``wanted`` of what exact
         lists hold, and at most into a quarter of them.
         """
-        parts = Parts.of(model)
-        if parts is None or not parts.is_float32:
+        terms = KernelTerms.of(model)
+        if terms is None:
             raise UsageError(
-                f"an index is of float32 vectors on the CPU, and this model holds {model.holds}. "
+                f"an index is of float32 vectors, and this model holds {model.holds}. "
                 "Rank it exactly.",
                 code="no_vectors",
             )
-        index = cls(parts.factors, seed=seed)
+        index = cls(terms, seed=seed)
         index._settle(model, known, wanted)
         return index
 
@@ -140,13 +101,14 @@ class ItemIndex:
         found = self.top_k(model, others_T, _LENGTH, seen=known)
         self.recall = recall(found.items_TK, exact.items_TK)
 
-    def serves(self, model: Scorer) -> bool:
-        """Tell whether a model has the items of this index, as one with new users has."""
-        return has_items(model, self._item_ID)
+    def serves(self, model: AnyScorer) -> bool:
+        """Return whether a model has the items of this index, as one with new users has."""
+        terms = KernelTerms.of(model)
+        return terms is not None and terms.item_ID is self._item_ID
 
     def top_k(
         self,
-        model: Scorer,
+        model: AnyScorer,
         users_T: NDArray[np.int64],
         k: int,
         *,
@@ -169,16 +131,16 @@ class ItemIndex:
         items_TK = np.full((len(users_T), k), -1, np.int32)
         scores_TK = np.full((len(users_T), k), -np.inf, np.float32)
         if (at_B := np.flatnonzero(~whole_T)).size:
-            parts = Parts.of(model)
-            assert parts is not None
-            u_BD = as_array(parts.factors.user_UD)[users_T[at_B]]
+            terms = KernelTerms.of(model)
+            assert terms is not None
+            u_BD = terms.user_UD[users_T[at_B]]
             if allowed_N is None:
                 hits = int(hits_T[at_B].max())
                 hits_BN = self._file.search(u_BD, hits, self.looked_into, blocked_I)
             else:
                 hits_BN = np.tile(allowed_N, (len(at_B), 1))
             found, bad = self._best(
-                parts, users_T[at_B], u_BD, hits_BN, k, left_out.rows(at_B), blocked_I
+                terms, users_T[at_B], u_BD, hits_BN, k, left_out.rows(at_B), blocked_I
             )
             items_TK[at_B], scores_TK[at_B] = found.items_TK, found.scores_TK
             if bad >= 0:  # an exact ranking says which score is not finite
@@ -192,7 +154,7 @@ class ItemIndex:
 
     def _best(
         self,
-        parts: Parts,
+        terms: KernelTerms,
         users_B: NDArray[np.int64],
         u_BD: NDArray[np.float32],
         hits_BN: NDArray[np.int64],
@@ -203,12 +165,11 @@ class ItemIndex:
         """Score the candidates and keep the k best; say which row is not finite, or -1."""
         from sdgar.kernels.numba.candidates import select_candidates
 
-        factors = parts.factors
         found = TopK(np.empty((len(u_BD), k), np.int32), np.empty((len(u_BD), k), np.float32))
         bad = select_candidates(
-            u_BD, as_array(factors.item_ID), as_array(factors.bias_I), *parts.memory_of(users_B),
+            u_BD, terms.item_ID, terms.bias_I, *terms.weights_of(users_B),
             hits_BN, *left_out, np.zeros(0, np.bool_) if blocked_I is None else blocked_I,
-            *self._own_room(factors.n_items), found.items_TK, found.scores_TK,
+            *self._own_room(len(terms.item_ID)), found.items_TK, found.scores_TK,
         )  # fmt: skip
         return found, int(bad)
 

@@ -1,4 +1,4 @@
-"""Exact lists for a few contexts, most items of which are ruled out by rough scores.
+"""Exact lists for a few contexts, for which rough scores rule out most items.
 
 A table of the vectors of items in integers of 8 bits takes a quarter of their room, so that a
 processor reads it four times as fast. How far a rough score can be off is known for every item, so
@@ -15,36 +15,33 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
-from sdgar.models.factors import Factors
-from sdgar.models.model import Scorer
-from sdgar.models.parts import Parts, as_array
-from sdgar.ranking.finder import Finder
-from sdgar.ranking.topk import TopK
+from sdgar.models.model import AnyScorer
+from sdgar.ranking.finder import ItemTable
+from sdgar.ranking.topk import KernelTerms, TopK
 
 FROM_ITEMS = 2_000
 """The size of a catalogue from which a sieve is worth it."""
 _FEW = 64
-"""The most contexts for which this is the faster way."""
+"""The most contexts for which this is faster."""
 _AT_ONCE = 1 << 16
 """The most vectors that are turned into integers at once."""
 _KEPT = 1 << 22
-"""The most numbers that a thread keeps room for."""
+"""The most numbers of an array that a thread keeps."""
 _NO_ITEMS, _NO_FLAGS = np.zeros(0, np.int32), np.zeros(0, bool)
 _own = threading.local()
 SLACK = np.float32(2e-5)
-"""What rounding may add to an error, beside the norms of both vectors: more than it ever does."""
+"""What rounding may add to an error, by the norms of both vectors: more than it ever does."""
 
 
-def can_be_sieved(model: Scorer) -> bool:
-    """Tell whether a sieve can be made: of finite vectors on the CPU, where Numba is installed."""
-    parts = Parts.of(model)
-    if parts is None or not parts.is_float32 or find_spec("numba") is None:
+def can_be_sieved(model: AnyScorer) -> bool:
+    """Return whether a sieve can be made: of finite vectors, where Numba is installed."""
+    terms = KernelTerms.of(model)
+    if terms is None or find_spec("numba") is None:
         return False
-    return bool(torch.isfinite(parts.factors.item_ID).all())
+    return bool(np.isfinite(terms.item_ID).all())
 
 
 class Integers(NamedTuple):
@@ -66,7 +63,7 @@ class Integers(NamedTuple):
         width: int | None = None,
         order_I: NDArray[np.int32] | None = None,
     ) -> Integers:
-        """Make the table of some vectors, with rows of a width, or else as long as vectors are.
+        """Return the table of some vectors, with rows of a width, or else as long as vectors are.
 
         With an order, row p of the table is that of vector ``order_I[p]``.
         """
@@ -84,19 +81,19 @@ class Integers(NamedTuple):
         return cls(c_I, q_ID, np.float32(rest), np.float32(longest))
 
 
-class Sieve(Finder):
+class Sieve(ItemTable):
     """Finds the best items of a few contexts, the same as by looking at all scores."""
 
-    def __init__(self, factors: Factors) -> None:
-        super().__init__(factors)
+    def __init__(self, terms: KernelTerms) -> None:
+        super().__init__(terms)
         self._c_I, self._q_ID, self._rest, self._longest = Integers.of(self._v_ID)
 
-    def _takes(self, n_users: int) -> bool:
+    def _suits(self, n_users: int) -> bool:
         return n_users <= _FEW
 
     def _best(
         self,
-        parts: Parts,
+        terms: KernelTerms,
         users_T: NDArray[np.int64],
         k: int,
         seen: History | None,
@@ -108,7 +105,7 @@ class Sieve(Finder):
         n, (n_items, dim) = len(users_T), self._q_ID.shape
         u_BD, p_BD = np.empty((n, dim), np.float32), np.empty((n, dim), np.int8)
         a_B, error_B = np.empty(n, np.float32), np.empty(n, np.float32)
-        user_UD = as_array(parts.factors.user_UD)
+        user_UD = terms.user_UD
         bounds = self._rest, self._longest, SLACK
         in_integers(users_T, user_UD, *bounds, u_BD, p_BD, a_B, error_B)
         product_BI = _room("products", n, n_items, np.int32)
@@ -124,7 +121,7 @@ class Sieve(Finder):
         bad = best(
             product_BI, u_BD, a_B, error_B, self._v_ID, self._c_I, self._bias_I,
             _room("scores", 1, n_items), starts_B, ends_B, seen_E, out_I,
-            *parts.memory_of(users_T), items_BK, top_BK,
+            *terms.weights_of(users_T), items_BK, top_BK,
         )  # fmt: skip
         return None if bad >= 0 else TopK(items_BK, top_BK)
 
@@ -141,7 +138,7 @@ def quantised(v_RD: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[n
 
 
 def _room(name: str, rows: int, columns: int, kind: type[Any] = np.float32) -> NDArray[Any]:
-    """Give room that this thread keeps: memory that is new costs more than to write to it."""
+    """Return an array that this thread keeps: new memory costs more than to write to it."""
     kept: NDArray[Any] | None = getattr(_own, name, None)
     if kept is None or len(kept) < rows * columns:
         kept = np.empty(rows * columns, kind)

@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
-from sdgar.models.factors import Factors
-from sdgar.models.model import Scorer
-from sdgar.models.parts import Parts, as_array
-from sdgar.ranking.finder import Finder
+from sdgar.models.model import AnyScorer
+from sdgar.ranking.finder import ItemTable
 from sdgar.ranking.sieve import SLACK, Integers, can_be_sieved
-from sdgar.ranking.topk import TopK, top_k
+from sdgar.ranking.topk import KernelTerms, TopK, top_k
 
 _FROM_ITEMS = 32_768 if platform.machine() in ("aarch64", "arm64") else 250_000
 """The size of a catalogue from which this is the faster way. Processors of Arm multiply integers of
@@ -38,45 +36,45 @@ _NO_ITEMS, _NO_FLAGS = np.zeros(0, np.int32), np.zeros(0, bool)
 
 
 def is_worth_it(n_users: int, n_items: int) -> bool:
-    """Tell whether lists of so many users are found faster in this way."""
+    """Return whether lists of so many users are found faster by a sweep."""
     return n_users >= _FROM_USERS and n_items >= _FROM_ITEMS
 
 
-def can_be_swept(model: Scorer) -> bool:
-    """Tell whether a sweep can be made: of finite vectors on the CPU that are not too long."""
+def can_be_swept(model: AnyScorer) -> bool:
+    """Return whether a sweep can be made: of finite vectors that are not too long."""
     if not can_be_sieved(model):
         return False
     from sdgar.kernels.numba.sweep import WIDTHS
 
-    parts = Parts.of(model)
-    return parts is not None and 0 < parts.factors.item_ID.shape[1] <= max(WIDTHS)
+    terms = KernelTerms.of(model)
+    return terms is not None and terms.item_ID.shape[1] <= max(WIDTHS)
 
 
 def best_of_many(
-    model: Scorer,
+    model: AnyScorer,
     users_T: NDArray[np.int64],
     k: int,
     *,
     seen: History | None = None,
     blocked_I: NDArray[np.bool_] | None = None,
 ) -> TopK:
-    """Give the k best items of each context, by a sweep or by all scores: the faster of both."""
+    """Return the k best items of each context, by a sweep or by all scores: the faster of both."""
     if is_worth_it(len(users_T), model.n_items) and can_be_swept(model):
         return Sweep.of(model).top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
     return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
 
 
-class Sweep(Finder):
+class Sweep(ItemTable):
     """Finds the best items of many contexts, the same as by looking at all scores."""
 
-    def __init__(self, factors: Factors) -> None:
+    def __init__(self, terms: KernelTerms) -> None:
         from sdgar.kernels.numba.sweep import TILE, WIDTHS
 
-        super().__init__(factors)
+        super().__init__(terms)
         n_items, dim = self._v_ID.shape
         norm_I = _lengths(self._v_ID)
         # About how much a vector adds to a score at most, whose context is not known yet.
-        usual = _lengths(as_array(factors.user_UD[:_USUAL])).mean(dtype=np.float32)
+        usual = _lengths(terms.user_UD[:_USUAL]).mean(dtype=np.float32)
         with np.errstate(invalid="ignore"):
             order_I = np.argsort(-(usual * norm_I + self._bias_I), kind="stable")
         self._item_P = order_I.astype(np.int32)
@@ -92,7 +90,7 @@ class Sweep(Finder):
 
     def _best(
         self,
-        parts: Parts,
+        terms: KernelTerms,
         users_T: NDArray[np.int64],
         k: int,
         seen: History | None,
@@ -104,7 +102,7 @@ class Sweep(Finder):
 
         (n_items, width), dim = self._table.q_ID.shape, self._v_ID.shape[1]
         c_P, q_PD, rest, longest = self._table
-        user_UD = as_array(parts.factors.user_UD)
+        user_UD = terms.user_UD
         seen_E = _NO_ITEMS if seen is None else np.ascontiguousarray(seen.items_E)
         out_I = _NO_FLAGS if blocked_I is None else np.ascontiguousarray(blocked_I)
         items_TK = np.empty((len(users_T), k), np.int32)
@@ -125,8 +123,8 @@ class Sweep(Finder):
                 0, n, p_BD, u_BD, _lengths(u_BD), a_B, error_B, edge_B,
                 self._item_P, q_PD, c_P, self._bias_P, self._longest_G, self._most_G,
                 self._v_ID, self._most_I2,
-                np.empty(TILE, np.int32), *self._room(parts, n_items), starts_B, ends_B, seen_E,
-                out_I, *parts.memory_of(users_B), items_TK[first:last], top_TK[first:last],
+                np.empty(TILE, np.int32), *self._room(terms, n_items), starts_B, ends_B, seen_E,
+                out_I, *terms.weights_of(users_B), items_TK[first:last], top_TK[first:last],
             )  # fmt: skip
             if found >= 0:
                 bad.append(first)
@@ -134,13 +132,15 @@ class Sweep(Finder):
         share(part, len(users_T), len(users_T) * n_items, at_once=_BLOCK)
         return None if bad else TopK(items_TK, top_TK)
 
-    def _room(self, parts: Parts, n_items: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Give room for the memory of a context, which this thread keeps, and its bits."""
+    def _room(
+        self, terms: KernelTerms, n_items: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Return an array for item weights of a context, which this thread keeps, and its bits."""
         from sdgar.kernels.numba.sweep import NOT_NAMED
 
-        n = 0 if parts.memory is None else n_items
+        n = 0 if terms.history is None else n_items
         kept: NDArray[np.float32] | None = getattr(self._rooms, "room", None)
-        if kept is None or len(kept) != n:  # another model of these items has no memory
+        if kept is None or len(kept) != n:  # another model of these items has no item weights
             kept = self._rooms.room = np.full(n, NOT_NAMED, np.float32)
         return kept, kept.view(np.int32)
 

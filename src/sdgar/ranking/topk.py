@@ -3,47 +3,47 @@
     rank of i for u: position of i among { j : j not seen by u, j not blocked, s_uj > -inf },
     ordered by score descending, then item index ascending
 
-The order is total, so no tie depends on a thread, a block or a partition algorithm. Scores
-come in blocks of users, and a block is reduced to its k best as soon as it is computed. On the
-CPU every thread scores and reduces blocks of its own, so no thread waits for another one. Where
-all users have the same scores, the items are put in order once.
+The order is total, so no tie depends on a thread, a block or a partition algorithm. Scores come in
+blocks of users, and a block is reduced to its k best as soon as it is computed. Every thread scores
+and reduces blocks of its own, so no thread waits for another one. If all users have the same
+scores, items are put in order once. A few scores are ranked with NumPy alone, which is faster than
+importing Numba.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from sdgar.data.history import History
 from sdgar.errors import NumericalError, UsageError
-from sdgar.machine import cores
-from sdgar.models.factors import Factors
-from sdgar.models.model import Scorer, checked
-from sdgar.models.parts import Parts, as_array
-from sdgar.ranking.few import few_parts, scores_of_few
-from sdgar.ranking.one_order import ranked
+from sdgar.kernels.optional import kernels_of
+from sdgar.machine.blas import one_blas_thread
+from sdgar.maths.rows import Rows
+from sdgar.models.item_weights import add_weights
+from sdgar.models.model import AnyScorer, Floats, Indices, Model, Scorer, TensorScorer, checked
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from collections.abc import Callable
 
-    from sdgar.data.history import History
-
-# What a score costs while its block is alive: the kernel only reads what the scorer made (and
-# the scorer may need a temporary of the same size); the torch path also holds a masked copy
-# and, where there are ties, a sort with int64 indices.
-_KERNEL_BYTES_PER_SCORE = 8
-_TORCH_BYTES_PER_SCORE = 32
-# Users that a thread of the CPU scores at once, at most: enough for a fast matrix product, few
-# enough that all threads end at about the same time.
+BYTES_PER_SCORE = 8
+"""What a score costs while its block is alive: the scorer may need a copy of the same size."""
+_RAM = 64 << 20
+"""The bytes of a block of scores of a thread; larger ones only leave the caches."""
 _MOST_ROWS = 256
+"""The most users whom a thread scores at once: enough for a fast matrix product, few enough that
+all threads end at about the same time."""
+_FEW_SCORES = 1 << 21
+"""Up to so many scores are ranked without compiled kernels, unless Numba is imported already."""
+_NO_ITEMS = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,63 +56,115 @@ class TopK:
     """The scores of the items; -inf where the item is -1."""
 
 
+class KernelTerms(NamedTuple):
+    """s_ci = u_c · v_i + b_i + γ Σ_{j ∈ I_c} w_ji, in the arrays that kernels read."""
+
+    user_UD: Floats
+    """The vectors u of contexts."""
+    item_ID: Floats
+    """The vectors v of items."""
+    bias_I: Floats
+    """The biases b of items."""
+    history: History | None
+    """The items I of each context; None without weights between items."""
+    weight_II: Rows
+    """The weights w from item to item."""
+    weight: np.float32
+    """The weight γ of the second term."""
+
+    @classmethod
+    def of(cls, model: AnyScorer) -> KernelTerms | None:
+        """Return the terms of a model of float32 vectors and at most one sparse weight matrix.
+
+        None if the scores of the model are anything else.
+        """
+        if not isinstance(model, Model) or model.factors() is None:
+            return None
+        terms = model.terms()
+        if terms is None or not terms.exact or len(terms.vectors) != 1 or len(terms.weights) > 1:
+            return None
+        (own,) = terms.vectors
+        if own.user_UD is None or own.weight != 1 or not own.item_ID.shape[1]:
+            return None
+        tables = own.user_UD, own.item_ID, own.bias_I
+        if any(table.dtype != np.float32 for table in tables):
+            return None
+        if not terms.weights:
+            none = Rows(np.zeros(1, np.int64), _NO_ITEMS)
+            return cls(*tables, None, none, np.float32(0))
+        (memory,) = terms.weights
+        if not isinstance(memory.weight_II, Rows):
+            return None
+        return cls(*tables, memory.history, memory.weight_II, np.float32(memory.weight))
+
+    def weights_of(self, users_B: Indices) -> tuple[Any, ...]:
+        """Return what kernels add the second term from.
+
+        These are the first and the last entry of the history of each context and the items of all,
+        then the weights by rows, and γ.
+        """
+        w = self.weight_II
+        arrays = w.start_R1, w.column_E, w.weights(), self.weight
+        if self.history is None:
+            none_B = np.zeros(len(users_B), np.int64)
+            return none_B, none_B, _NO_ITEMS, *arrays
+        start_U1 = self.history.indptr_U1
+        return start_U1[users_B], start_U1[users_B + 1], self.history.items_E, *arrays
+
+
 def top_k(
-    scorer: Scorer,
-    users_T: NDArray[np.int64],
+    scorer: AnyScorer,
+    users_T: Indices,
     k: int,
     *,
     seen: History | None = None,
     blocked_I: NDArray[np.bool_] | None = None,
-    memory_bytes: int | None = None,
+    ram_bytes: int | None = None,
 ) -> TopK:
     """Rank the whole catalogue for each user and keep the k best.
 
     A seen or blocked item is never returned, nor one with the score -inf: the row is padded
     instead. A score that is NaN or +inf anywhere in the catalogue is an error, since every rank
-    below it would be meaningless. ``memory_bytes`` bounds a block of scores: 64 MiB for each
-    thread of the CPU, where more only leaves the caches, and 4 GiB on a GPU, where less only costs
-    launches. On the CPU, ``scorer.score_all`` is called by several threads at once.
+    below it would be meaningless. ``ram_bytes`` bounds a block of scores of a thread: 64 MiB
+    without a value, or 4 GiB on a GPU. ``scorer.score_all`` is called by several threads at once.
     """
-    if memory_bytes is None:
-        memory_bytes = 64 << 20 if scorer.device.type == "cpu" else 4 << 30
     n_items = scorer.n_items
     users_T = np.ascontiguousarray(users_T, np.int64)
     require_rankable(users_T, k, n_items, seen, blocked_I)
     kept = min(k, n_items)
     items_TK = np.full((len(users_T), k), -1, np.int32)
     scores_TK = np.full((len(users_T), k), -np.inf, np.float32)
-    kernel = _kernel() if scorer.device.type == "cpu" else None
-    rows = block_rows(n_items, memory_bytes=memory_bytes, compiled=kernel is not None)
     if len(users_T) == 0:
         return TopK(items_TK, scores_TK)
-    if isinstance(scorer, Factors) and scorer.user_UD.shape[1] == 0:
-        found = _in_one_order(scorer, users_T, kept, seen, blocked_I)
+    if hasattr(scorer, "device"):
+        from sdgar.ranking.on_device import rank_on_device
+
+        tensors = cast(TensorScorer, scorer)
+        found = rank_on_device(tensors, users_T, kept, seen, blocked_I, ram_bytes)
     else:
-        with torch.no_grad(), cores.torch_threads():
-            if kernel is None:
-                found = _OnDevice(scorer, users_T, kept, seen, blocked_I).rank(rows)
-            else:
-                few = few_parts(scorer, len(users_T), memory_bytes)
-                found = _OnThreads(scorer, users_T, kept, seen, blocked_I, few).rank(kernel, rows)
+        bias_I = shared_scores(scorer)
+        if bias_I is not None:
+            found = _in_one_order(bias_I, users_T, kept, seen, blocked_I)
+        else:
+            rows = block_rows(n_items, _RAM if ram_bytes is None else ram_bytes)
+            found = _Blocks(scorer, users_T, kept, seen, blocked_I).rank(rows)
     items_TK[:, :kept], scores_TK[:, :kept] = found
     return TopK(items_TK, scores_TK)
 
 
-def block_rows(n_items: int, *, memory_bytes: int, compiled: bool) -> int:
-    """Say how many users are in a block: as many as ``memory_bytes`` hold, at least one."""
-    per_score = _KERNEL_BYTES_PER_SCORE if compiled else _TORCH_BYTES_PER_SCORE
-    rows = max(1, memory_bytes // (per_score * n_items))
-    return min(rows, _MOST_ROWS) if compiled else rows
+def block_rows(n_items: int, ram_bytes: int) -> int:
+    """Return how many users are in a block: as many as ``ram_bytes`` hold, at least one."""
+    return min(max(1, ram_bytes // (BYTES_PER_SCORE * n_items)), _MOST_ROWS)
 
 
 def require_rankable(
-    users_T: NDArray[np.int64],
+    users_T: Indices,
     k: int,
     n_items: int,
     seen: History | None,
     blocked_I: NDArray[np.bool_] | None,
 ) -> None:
-    """Refuse a question with anything out of range, as kernels check no bounds."""
+    """Raise if an argument is out of range, as kernels check no bounds."""
     if k < 1:
         raise UsageError(f"k must be at least 1, got {k}.", code="bad_k")
     if n_items < 1:
@@ -127,7 +179,7 @@ def require_rankable(
     if seen is not None and len(users_T) and users_T.max() >= seen.n_users:
         raise UsageError(
             f"user index {users_T.max()} is outside the history of {seen.n_users} users. "
-            "Give the history of the data the model was trained on.",
+            "Pass the history of the data the model was trained on.",
             code="unknown_user",
         )
     if blocked_I is not None and (blocked_I.shape != (n_items,) or blocked_I.dtype != np.bool_):
@@ -138,44 +190,68 @@ def require_rankable(
         )
 
 
-def _not_finite(scores_I: Tensor, user: int) -> NumericalError:
-    item = int(torch.nonzero(~(scores_I < torch.inf))[0, 0])
+def not_finite(score: float, item: int, user: int) -> NumericalError:
+    """Build the error for a score that is no finite number."""
     return NumericalError(
-        f"the score of user index {user} for item index {item} is {float(scores_I[item])}, so "
-        "nothing can be ranked. The model has diverged or its file is damaged: train again with "
-        "a smaller learning rate, or load an earlier checkpoint.",
+        f"the score of user index {user} for item index {item} is {score}, so nothing can be "
+        "ranked. The model has diverged or its file is damaged: train again with a smaller "
+        "learning rate, or load an earlier checkpoint.",
         code="non_finite_scores",
     )
 
 
+def _not_finite_of(score_I: Floats, user: int) -> NumericalError:
+    item = int(np.flatnonzero(~(score_I < np.inf))[0])
+    return not_finite(float(score_I[item]), item, user)
+
+
+def shared_scores(scorer: Scorer) -> Floats | None:
+    """Return the scores that all users have; None if scores differ between users."""
+    factors = scorer.factors() if isinstance(scorer, Model) else None
+    if factors is None or factors is not scorer or factors.dim:
+        return None
+    return factors.bias_I
+
+
 def _in_one_order(
-    popular: Factors,
-    users_T: NDArray[np.int64],
+    score_I: Floats,
+    users_T: Indices,
     k: int,
     seen: History | None,
     blocked_I: NDArray[np.bool_] | None,
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Rank by biases alone: without vectors they are everyone's scores."""
-    if not bool((popular.bias_I < torch.inf).all()):
-        raise _not_finite(popular.bias_I, int(users_T[0]))
-    indptr_T1, seen_E = np.zeros(len(users_T) + 1, np.int64), np.empty(0, np.int32)
+) -> tuple[NDArray[np.int32], Floats]:
+    """Rank users who all have the same scores, as most popular has.
+
+    Let o be the items in the order of their scores and p_m, m = 0, 1, …, the places in it,
+    ascending, of what a user has seen. Before the item that a user gets at rank j stand j items
+    that the user gets and all those seen ones that at most j others precede:
+
+        item at rank j = o[j + |{ m : p_m - m ≤ j }|]
+
+    So no score is computed for any pair of a user and an item.
+    """
+    if not bool((score_I < np.inf).all()):
+        raise _not_finite_of(score_I, int(users_T[0]))
+    own = History(np.zeros(len(users_T) + 1, np.int64), _NO_ITEMS)
     if seen is not None:
-        start_T, count_T = seen.indptr_U1[users_T], np.diff(seen.indptr_U1)[users_T]
-        np.cumsum(count_T, out=indptr_T1[1:])
-        shift_E = np.repeat(start_T - indptr_T1[:-1], count_T)
-        seen_E = seen.items_E[np.arange(len(shift_E)) + shift_E]
-    bias_I = popular.bias_I.cpu().numpy()
-    return ranked(bias_I, k, indptr_T1=indptr_T1, seen_E=seen_E, blocked_I=blocked_I)
-
-
-def _kernel() -> Callable[..., int] | None:
-    """Give the compiled selection; None without Numba, where the torch path ranks the same."""
-    try:
-        from sdgar.kernels.numba.topk import select_rows
-    except ImportError:
-        return None
-    compiled: Callable[..., int] = select_rows
-    return compiled
+        own = seen.rows(users_T)
+    listed_I = score_I > -np.inf
+    if blocked_I is not None:
+        listed_I &= ~blocked_I
+    order_L = np.argsort(-score_I, kind="stable").astype(np.int32)
+    order_L = order_L[listed_I[order_L]]
+    n_listed, n_users = len(order_L), own.n_users
+    place_I = np.full(len(score_I), n_listed, np.int64)
+    place_I[order_L] = np.arange(n_listed)
+    user_E = own.users_E
+    place_E = np.sort(user_E * (n_listed + 1) + place_I[own.items_E]) - user_E * (n_listed + 1)
+    before_E = place_E - (np.arange(len(user_E)) - own.indptr_U1[user_E])
+    before_E = np.where(place_E == n_listed, k, np.minimum(before_E, k))
+    passed_TK = np.bincount(user_E * (k + 1) + before_E, minlength=n_users * (k + 1))
+    passed_TK = passed_TK.reshape(n_users, k + 1)[:, :k].cumsum(axis=1)
+    at_TK = np.minimum(np.arange(k) + passed_TK, n_listed)
+    items_TK = np.append(order_L, np.int32(-1))[at_TK]
+    return items_TK, np.append(score_I[order_L], np.float32(-np.inf))[at_TK]
 
 
 @cache
@@ -188,30 +264,28 @@ if hasattr(os, "register_at_fork"):  # a process that is forked has none of the 
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-class _OnThreads:
-    """Finds the k best of each row by threads of the CPU; see ``kernels/numba/topk.py``.
+class _Blocks:
+    """Finds the k best of each row, a block of users at a time.
 
-    Blocks have the same rows for any number of threads, so scores have the same bytes.
+    Blocks have the same rows for any number of threads, so scores have the same bits.
     """
 
     def __init__(
         self,
         scorer: Scorer,
-        users_T: NDArray[np.int64],
+        users_T: Indices,
         k: int,
         seen: History | None,
         blocked_I: NDArray[np.bool_] | None,
-        few: Parts | None,
     ) -> None:
-        self._scorer, self._users_T, self._few = scorer, users_T, few
-        parts = Parts.of(scorer) if few is None else None
-        self._parts = parts if parts is not None and parts.is_float32 else None
+        self._scorer, self._users_T = scorer, users_T
+        self._terms = KernelTerms.of(scorer)
         self._rooms = threading.local()
         self._items_TK = np.empty((len(users_T), k), np.int32)
         self._top_TK = np.empty((len(users_T), k), np.float32)
         if seen is None:
             self._starts_T = self._ends_T = np.zeros(len(users_T), np.int64)
-            self._seen_E = np.empty(0, np.int32)
+            self._seen_E = _NO_ITEMS
         else:
             self._starts_T = seen.indptr_U1[users_T]
             self._ends_T = seen.indptr_U1[users_T + 1]
@@ -220,156 +294,96 @@ class _OnThreads:
             np.empty(0, np.bool_) if blocked_I is None else np.ascontiguousarray(blocked_I)
         )
 
-    def rank(
-        self, kernel: Callable[..., int], rows: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Give items and scores, best first, ``rows`` users at a time in every thread."""
-        from sdgar.machine.threads import share
-
+    def rank(self, rows: int) -> tuple[NDArray[np.int32], Floats]:
+        """Return items and scores, best first, ``rows`` users at a time in every thread."""
+        n_users, n_items = len(self._users_T), self._scorer.n_items
+        few = n_users * n_items <= _FEW_SCORES and "numba" not in sys.modules
+        rank_block = self._rank_scores if few or kernels_of("topk") is None else self._rank_block
         bad: list[tuple[int, int]] = []
 
         def part(first: int, last: int) -> None:
-            row = self._rank_block(kernel, slice(first, last))
+            row = rank_block(slice(first, last))
             if row >= 0:
                 bad.append((first, row))
 
-        n_users, n_items = len(self._users_T), self._scorer.n_items
-        if n_users <= rows or self._few is not None:
-            rows = n_users
-            part(0, n_users)
-        else:
-            with cores.torch_aside():
-                share(part, n_users, n_users * n_items, at_once=rows, pool_of=_pool)
-        if bad:
-            first, row = min(bad)
-            users_B = self._users_T[first : first + rows]
-            raise _not_finite(self._scores(users_B)[row], int(users_B[row]))
+        with one_blas_thread():
+            if n_users <= rows or rank_block == self._rank_scores:
+                for first in range(0, n_users, rows):
+                    part(first, min(first + rows, n_users))
+            else:
+                self._share(part, rows)
+            if bad:
+                first, row = min(bad)
+                users_B = self._users_T[first : first + rows]
+                raise _not_finite_of(self._scores(users_B)[row], int(users_B[row]))
         return self._items_TK, self._top_TK
 
-    def _rank_block(self, kernel: Callable[..., int], block: slice) -> int:
-        """Rank one block, and give the first of its rows that cannot be ranked, or -1."""
-        if self._parts is not None:
-            return self._rank_parts(self._parts, block)
-        if self._few is not None:
-            scores_BI = scores_of_few(self._few, self._users_T[block], _pool)
+    def _share(self, part: Callable[[int, int], None], rows: int) -> None:
+        """Let threads take blocks of users."""
+        from sdgar.machine.threads import share
+
+        n_users = len(self._users_T)
+        share(part, n_users, n_users * self._scorer.n_items, at_once=rows, pool_of=_pool)
+
+    def _rank_block(self, block: slice) -> int:
+        """Rank one block by kernels, and return the first row that cannot be ranked, or -1."""
+        from sdgar.kernels.numba.topk import finish_rows, select_rows
+
+        left_out = self._starts_T[block], self._ends_T[block], self._seen_E, self._blocked_I
+        out = self._items_TK[block], self._top_TK[block]
+        if self._terms is None:
+            scores_BI = self._scores(self._users_T[block])
+            return int(select_rows(scores_BI, *left_out, 0, len(scores_BI), *out))
+        users_B, terms = self._users_T[block], self._terms
+        room_BI = self._room(len(users_B), len(terms.item_ID))
+        np.matmul(terms.user_UD[users_B], terms.item_ID.T, out=room_BI)
+        weights = terms.weights_of(users_B)
+        return int(finish_rows(room_BI, terms.bias_I, *weights, *left_out, *out))
+
+    def _rank_scores(self, block: slice) -> int:
+        """Rank one block with NumPy, and return the first row that cannot be ranked, or -1."""
+        users_B, terms = self._users_T[block], self._terms
+        if terms is None:
+            scores_BI = self._scores(users_B).copy()
         else:
-            scores_BI = self._scores(self._users_T[block]).detach().numpy()
-        return kernel(
-            scores_BI, self._starts_T[block], self._ends_T[block], self._seen_E, self._blocked_I,
-            0, len(scores_BI), self._items_TK[block], self._top_TK[block],
-        )  # fmt: skip
+            scores_BI = terms.user_UD[users_B] @ terms.item_ID.T
+            scores_BI += terms.bias_I
+            if terms.history is not None:
+                own = terms.history.rows(users_B)
+                add_weights(own, terms.weight_II, scores_BI, float(terms.weight))
+        odd_B = ~(scores_BI < np.inf).all(axis=1)
+        if odd_B.any():
+            return int(odd_B.argmax())
+        if len(self._blocked_I):
+            scores_BI[:, self._blocked_I] = -np.inf
+        first = block.start
+        for row in range(len(users_B)):
+            seen_H = self._seen_E[self._starts_T[first + row] : self._ends_T[first + row]]
+            scores_BI[row, seen_H[seen_H < scores_BI.shape[1]]] = -np.inf
+            best_K = best_of_row(scores_BI[row], self._items_TK.shape[1])
+            self._items_TK[first + row], self._top_TK[first + row] = -1, -np.inf
+            self._items_TK[first + row, : len(best_K)] = best_K
+            self._top_TK[first + row, : len(best_K)] = scores_BI[row, best_K]
+        return -1
 
-    def _rank_parts(self, parts: Parts, block: slice) -> int:
-        """Rank one block of a model of vectors, and of a memory beside them, each row at once."""
-        from sdgar.kernels.numba.topk import finish_rows
+    def _room(self, rows: int, columns: int) -> Floats:
+        """Return room for scores, which this thread keeps: new memory costs more."""
+        kept: Floats | None = getattr(self._rooms, "scores", None)
+        if kept is None or kept.size < rows * columns:
+            kept = self._rooms.scores = np.empty(rows * columns, np.float32)
+        return kept[: rows * columns].reshape(rows, columns)
 
-        users_B = self._users_T[block]
-        factors = parts.factors
-        room_BI = self._room(len(users_B), factors.n_items)
-        with torch.no_grad():
-            u_BD = factors.user_UD.index_select(0, torch.from_numpy(users_B))
-            torch.mm(u_BD, factors.item_ID.T, out=room_BI)
-        bad: int = finish_rows(
-            room_BI.numpy(), as_array(factors.bias_I), *parts.memory_of(users_B),
-            self._starts_T[block], self._ends_T[block], self._seen_E, self._blocked_I,
-            self._items_TK[block], self._top_TK[block],
-        )  # fmt: skip
-        return bad
-
-    def _room(self, rows: int, columns: int) -> Tensor:
-        """Give room for scores, which this thread keeps: to get it anew costs more than to fill."""
-        kept: Tensor | None = getattr(self._rooms, "scores", None)
-        if kept is None or kept.numel() < rows * columns:
-            kept = self._rooms.scores = torch.empty(rows * columns)
-        return kept[: rows * columns].view(rows, columns)
-
-    def _scores(self, users_B: NDArray[np.int64]) -> Tensor:
-        with torch.no_grad():  # a setting of each thread
-            scores_BI = self._scorer.score_all(torch.tensor(users_B, device=self._scorer.device))
-        return checked(scores_BI, len(users_B), self._scorer.n_items)
+    def _scores(self, users_B: Indices) -> Floats:
+        return checked(self._scorer.score_all(users_B), len(users_B), self._scorer.n_items)
 
 
-class _OnDevice:
-    """Finds the k best of each row in the same order with torch alone, on any device.
-
-    ``torch.topk`` promises nothing about ties. Inside the k best, sorting by item and then
-    stably by score restores the order; only a row whose k-th score occurs once more outside
-    them may hold the wrong items, and is sorted whole at the end. Until then the host waits for
-    nothing, so that a GPU is never idle between blocks.
-    """
-
-    def __init__(
-        self,
-        scorer: Scorer,
-        users_T: NDArray[np.int64],
-        k: int,
-        seen: History | None,
-        blocked_I: NDArray[np.bool_] | None,
-    ) -> None:
-        device = scorer.device
-        self._scorer, self._k = scorer, k
-        self._users_T = torch.tensor(users_T, device=device)
-        self._items_TK = torch.empty((len(users_T), k), dtype=torch.int32, device=device)
-        self._top_TK = torch.empty((len(users_T), k), device=device)
-        self._bad_T = torch.zeros(len(users_T), dtype=torch.bool, device=device)
-        self._tied_T = torch.zeros_like(self._bad_T)
-        self._blocked_I = None if blocked_I is None else torch.tensor(blocked_I, device=device)
-        self._seen_E: Tensor | None = None
-        if seen is not None:
-            self._seen_E = torch.tensor(seen.items_E, device=device).long()
-            start_T, count_T = seen.indptr_U1[users_T], np.diff(seen.indptr_U1)[users_T]
-            self._start_T = torch.tensor(start_T, device=device)
-            self._count_T = torch.tensor(count_T, device=device)
-            self._upto_T1 = np.concatenate(([0], np.cumsum(count_T)))
-
-    def rank(self, rows: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Give items and scores, best first, ``rows`` users at a time."""
-        n_users, device = len(self._users_T), self._users_T.device
-        for start in range(0, n_users, rows):
-            stop = min(start + rows, n_users)
-            self._rank_block(start, stop, torch.arange(start, stop, device=device))
-        bad, tied = torch.stack((self._bad_T.any(), self._tied_T.any())).tolist()
-        if bad:
-            first = int(self._bad_T.nonzero()[0, 0])
-            user = self._users_T[first : first + 1]
-            raise _not_finite(self._scorer.score_all(user)[0].float(), int(user))
-        if tied:
-            for at_B in self._tied_T.nonzero()[:, 0].split(rows):  # type: ignore[no-untyped-call]
-                whole = self._masked(at_B).sort(dim=1, descending=True, stable=True)
-                self._top_TK[at_B] = whole.values[:, : self._k]
-                self._items_TK[at_B] = whole.indices[:, : self._k].int()
-        items_TK = self._items_TK.masked_fill(self._top_TK == -torch.inf, -1)
-        return items_TK.cpu().numpy(), self._top_TK.cpu().numpy()
-
-    def _rank_block(self, start: int, stop: int, at_B: Tensor) -> None:
-        n_seen = None if self._seen_E is None else int(self._upto_T1[stop] - self._upto_T1[start])
-        masked_BI = self._masked(at_B, n_seen)
-        one_more = min(self._k + 1, masked_BI.shape[1])
-        value_BK, item_BK = masked_BI.topk(one_more, dim=1)
-        if one_more > self._k:
-            last_B, next_B = value_BK[:, self._k - 1], value_BK[:, self._k]
-            self._tied_T[at_B] = (last_B == next_B) & (last_B > -torch.inf)
-        item_BK, order_BK = item_BK[:, : self._k].sort(dim=1)
-        value_BK = value_BK.gather(1, order_BK)
-        top_BK, order_BK = value_BK.sort(dim=1, descending=True, stable=True)
-        self._top_TK[at_B] = top_BK
-        self._items_TK[at_B] = item_BK.gather(1, order_BK).int()
-
-    def _masked(self, at_B: Tensor, n_seen: int | None = None) -> Tensor:
-        """Give scores with -inf for what may not be listed; without ``n_seen`` the host waits."""
-        users_B = self._users_T[at_B]
-        scores_BI = checked(self._scorer.score_all(users_B), len(users_B), self._scorer.n_items)
-        # The largest of a row is NaN if one of them is.
-        self._bad_T[at_B] = ~(scores_BI.amax(dim=1) < torch.inf)
-        # Adding zero copies, and makes -0.0 and 0.0 one value for sorts that look at the bits.
-        masked_BI = scores_BI + 0.0
-        if self._seen_E is not None:
-            count_B = self._count_T[at_B]
-            row_B = torch.arange(len(at_B), device=at_B.device)
-            row_E = torch.repeat_interleave(row_B, count_B, output_size=n_seen)
-            place_E = torch.arange(len(row_E), device=at_B.device)
-            shift_B = self._start_T[at_B] - (count_B.cumsum(0) - count_B)
-            masked_BI[row_E, self._seen_E[place_E + shift_B[row_E]]] = -torch.inf
-        if self._blocked_I is not None:
-            masked_BI[:, self._blocked_I] = -torch.inf
-        return masked_BI
+def best_of_row(score_I: Floats, k: int) -> Indices:
+    """Return the k best items of one user, ties by number; fewer if others score -inf."""
+    if k < len(score_I):
+        least = score_I[np.argpartition(score_I, len(score_I) - k)[len(score_I) - k]]
+        found_N = np.flatnonzero(score_I >= least)
+    else:
+        found_N = np.arange(len(score_I))
+    found_N = found_N[score_I[found_N] > -np.inf]
+    best_K: Indices = found_N[np.argsort(-score_I[found_N], kind="stable")[:k]]
+    return best_K

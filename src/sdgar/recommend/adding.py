@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
@@ -18,24 +17,14 @@ from sdgar.data.ids import Ids, common_kind, held, is_column
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER
 from sdgar.errors import ArtifactError, DataError, SdgarWarning, UsageError
-from sdgar.maths.neighbours import Neighbourhoods
-from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import GREATEST, VectorRule
-from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.model import Model
-from sdgar.models.new_items import (
-    factors_of,
-    has_vectors,
-    parts_of,
-    renumbered,
-    require_growing,
-    with_vectors,
-    with_weights,
-)
-from sdgar.recommend.artifact import Artifact
+from sdgar.models.model import Growth
+from sdgar.recommend.artifact import Artifact, settings_of
 from sdgar.recommend.cold import predicted
-from sdgar.recommend.earlier import settings_of
 from sdgar.recommend.unknown import index_of
+
+if TYPE_CHECKING:
+    from sdgar.maths.neighbours import Neighbourhoods
 
 Events = Interactions | Mapping[Any, Iterable[Any]]
 """Who had to do with new items: rows, or a list of users by item."""
@@ -58,7 +47,7 @@ def grown(
             "rows.",
             code="no_new_items",
         )
-    require_growing(saved.model, saved.about.get("system"))
+    _require_growing(saved)
     rows = None if events is None else _rows_of(saved, events, skip_unknown=skip_unknown)
     if features is not None and saved.about.get("folded_in"):
         raise UsageError(
@@ -70,6 +59,18 @@ def grown(
         of_kind("features", features, Features, "Read a table with sdgar.read_features(path).")
         saved = _with_cold(saved, features)
     return saved if rows is None else _with_events(saved, rows)
+
+
+def _require_growing(saved: Artifact) -> None:
+    """Raise if a model has a part that cannot take in new items."""
+    if not saved.model.grows:
+        raise UsageError(
+            f"new items cannot be added to a model of system {saved.about.get('system')!r}: it has "
+            "no rule for an item that it was not trained with. Use a model of vectors with a rule "
+            "(ials, quick, sdsoftmax with similarity=cosine), local-ease or popular, or train "
+            "again with the new items' rows.",
+            code="no_new_items",
+        )
 
 
 def _rows_of(saved: Artifact, events: Events, *, skip_unknown: bool) -> Interactions:
@@ -136,14 +137,14 @@ def _with_cold(saved: Artifact, features: Features) -> Artifact:
     cold_J[place_I] = False if saved.cold is None else saved.cold
     about = {"cold": int(cold_J.sum())}
     model = more.model
-    if has_vectors(model):
+    factors = model.factors()
+    if factors is not None and factors.dim:
         found = predicted(model, more.history, more.items, ~cold_J, features)
-        at_N, v_ND, b_N = (
-            torch.from_numpy(one) for one in (np.flatnonzero(cold_J), found.v_ND, found.b_N)
+        model = model.with_vectors(
+            np.flatnonzero(cold_J), found.v_ND.astype(np.float32), found.b_N.astype(np.float32)
         )
-        model = with_vectors(model, at_N, v_ND, b_N)
         about |= found.about
-    elif factors_of(model) is None:
+    elif factors is None:
         raise UsageError(
             f"a model of system {saved.about.get('system')!r} has no vectors, so that features say "
             "nothing of its items. Add items by their events, or use ials, quick or sdsoftmax.",
@@ -163,28 +164,24 @@ def _with_events(saved: Artifact, rows: Interactions) -> Artifact:
     history = more.history.union(History.of_pairs(user_E, item_E, len(more.users)))
     at_N, own_E = np.unique(item_E, return_inverse=True)
     of_item = History.of_pairs(own_E, user_E, len(at_N))
-    device = more.model.device
-    known = SparseMatrix.of(of_item.indptr_U1, of_item.items_E, len(more.users), device=device)
+    length_N = np.diff(of_item.indptr_U1)
     model, about = more.model, dict(more.about.get(ABOUT, {}))
-    where_N = torch.from_numpy(at_N).to(device)
-    factors = factors_of(model)
+    factors = model.factors()
     if factors is not None:
         rule = factors.rule
         assert isinstance(rule, VectorRule)
-        length_U = torch.from_numpy(np.diff(before.indptr_U1)).to(device)
-        v_ND, b_N = rule.items(factors, known, length_U)
-        if more.cold is not None and has_vectors(model):
-            worth_N = _kappa(about) * torch.from_numpy(more.cold[at_N]).to(v_ND)
-            share_N = known.length_R / (known.length_R + worth_N)
-            v_ND = share_N[:, None] * v_ND + (1 - share_N)[:, None] * factors.item_ID[where_N]
-            b_N = share_N * b_N + (1 - share_N) * factors.bias_I[where_N]
-        model = with_vectors(model, where_N, v_ND, b_N)
-    everything = SparseMatrix.of(history.indptr_U1, history.items_E, n_items, device=device)
-    added_J = torch.zeros(n_items, dtype=torch.long)
-    added_J[torch.from_numpy(at_N)] = known.length_R.cpu()
-    model = renumbered(model, torch.arange(n_items, device=device), everything, added_J)
-    if any(isinstance(part, LocalItemWeights) for part in parts_of(model)):
-        model = with_weights(model, _neighbourhoods(more.about, n_items), where_N)
+        v_ND, b_N = rule.items(factors, of_item, np.diff(before.indptr_U1))
+        if more.cold is not None and factors.dim:
+            worth_N = np.float32(_kappa(about)) * more.cold[at_N].astype(np.float32)
+            share_N = (length_N / (length_N + worth_N)).astype(np.float32)
+            v_ND = share_N[:, None] * v_ND + (1 - share_N)[:, None] * factors.item_ID[at_N]
+            b_N = share_N * b_N + (1 - share_N) * factors.bias_I[at_N]
+        model = model.with_vectors(at_N, v_ND, b_N)
+    added_J = np.zeros(n_items, np.int64)
+    added_J[at_N] = length_N
+    model = model.with_items(Growth(np.arange(n_items), history, n_items, added_J))
+    if any(part.compares_by == "weights" for part in model.parts()):
+        model = model.with_new_weights(_neighbourhoods(more.about, n_items), at_N)
     cold = more.cold
     if cold is not None:
         cold = cold.copy()
@@ -202,10 +199,7 @@ def _united(saved: Artifact, new: NDArray[Any]) -> tuple[Artifact, NDArray[np.in
     items = Ids(np.unique(np.concatenate(common_kind(own.values, _spelt_as(own, new)))))
     place_I = items.index_of(own.values)
     history = _placed(saved.history, place_I)
-    matrix = SparseMatrix.of(
-        history.indptr_U1, history.items_E, len(items), device=saved.model.device
-    )
-    model: Model = renumbered(saved.model, torch.from_numpy(place_I).to(saved.model.device), matrix)
+    model = saved.model.with_items(Growth(place_I, history, len(items)))
     cold_J = None
     if saved.cold is not None:
         cold_J = np.zeros(len(items), bool)
@@ -249,7 +243,9 @@ def _kappa(about: Mapping[str, Any]) -> float:
 
 
 def _neighbourhoods(about: Mapping[str, Any], n_items: int) -> Neighbourhoods:
-    """Give the settings by which the weights of a model were found, as the model tells them."""
+    """Return the settings by which the weights of a model were found, as the model has them."""
+    from sdgar.maths.neighbours import Neighbourhoods
+
     match about.get("system"), settings_of(about):
         case "local-ease", {
             "neighbours": int() as k, "l2": int() | float() as l2,

@@ -29,10 +29,8 @@ from sdgar.data.id_file import id_tensors, read_ids
 from sdgar.data.ids import Ids
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.models.fold_in import read_rule
-from sdgar.models.kinds import KINDS
 from sdgar.models.model import Model
-from sdgar.models.saved import Saved, Wanted, check_csr, expect
-from sdgar.recommend.earlier import rule_of_earlier
+from sdgar.models.saved import Saved, Wanted, check_csr, expect, model_class
 from sdgar.recommend.manifest import (
     FILES,
     FORMAT,
@@ -86,6 +84,13 @@ class Artifact:
         if self.seen is None or self.seen_neutral_E is None:
             return None
         return self.seen.where(self.seen_neutral_E)
+
+
+def settings_of(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the system that made a model: those given and those decided."""
+    given, decided = about.get("hyper_parameters"), about.get("decided")
+    settings: dict[str, Any] = dict(given) if isinstance(given, dict) else {}
+    return settings | (decided if isinstance(decided, dict) else {})
 
 
 def save(
@@ -199,14 +204,10 @@ def load(path: str | Path, *, mapped: bool = False) -> Artifact:
     of_rule = {
         n.removeprefix(_RULE): of_model.pop(n) for n in list(of_model) if n.startswith(_RULE)
     }
-    model = KINDS[manifest["model"]].from_saved(
-        Saved(folder / MODEL, sizes, of_model, own, about, mapped)
-    )
-    rule = (
-        read_rule(folder / MODEL, manifest[RULE], of_rule, own, n_items)
-        if RULE in manifest
-        else rule_of_earlier(about, own, n_items)
-    )
+    kind = model_class(manifest["model"])
+    assert kind is not None
+    model = kind.from_saved(Saved(folder / MODEL, sizes, of_model, own, about))
+    rule = read_rule(folder / MODEL, manifest.get(RULE), of_rule, own, n_items)
     return Artifact(
         model.ruled_by(rule), users, items, own, about, seen, neutral_E, cold, version_of(manifest)
     )

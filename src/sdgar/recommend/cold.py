@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sdgar.data.features import Features
@@ -26,11 +25,9 @@ from sdgar.data.ids import Ids
 from sdgar.errors import DataError
 from sdgar.maths.ridge import Floats, ridges
 from sdgar.maths.rng import Stream, sort_keys
-from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import VectorRule
 from sdgar.models.model import Model
-from sdgar.models.new_items import factors_of
 from sdgar.recommend.exposure import offset_of
 
 LEAST = 20
@@ -76,7 +73,7 @@ def predicted(
 
     ``history`` is that of the contexts of the model, who have trained items alone.
     """
-    factors = factors_of(model)
+    factors = model.factors()
     assert factors is not None
     n_I = np.bincount(history.items_E, minlength=len(items)).astype(np.float64)
     learned_R = np.flatnonzero(trained_I & (features.ids.index_of(items.values) >= 0))
@@ -92,7 +89,7 @@ def predicted(
             "share, and let titles and the like be texts (--feature-kinds title=text).",
             code="few_features",
         )
-    y_IT = np.column_stack([t.double().cpu().numpy() for t in (factors.item_ID, factors.bias_I)])
+    y_IT = np.column_stack([t.astype(np.float64) for t in (factors.item_ID, factors.bias_I)])
     weight_I = n_I / (n_I + _SURE)
     order_R = np.argsort(sort_keys(0, Stream.CALIBRATE, 0, learned_R), kind="stable")
     n_play = len(learned_R) // _PLAY_COLD
@@ -151,9 +148,8 @@ def _worth(factors: Factors, history: History, play: _Play, y_IT: Floats) -> flo
     if not len(at_N):
         return float(_EVENTS)
     indptr_N1 = np.arange(0, _EVENTS * len(at_N) + 1, _EVENTS)
-    known = SparseMatrix.of(indptr_N1, user_E[few_E], history.n_users, device=factors.device)
-    length_U = torch.from_numpy(np.diff(history.indptr_U1)).to(factors.device)
-    own_ND = rule.items(factors, known, length_U)[0].double().cpu().numpy()
+    known = History(indptr_N1, user_E[few_E].astype(np.int32))
+    own_ND = rule.items(factors, known, np.diff(history.indptr_U1))[0].astype(np.float64)
     true_ND, guess_ND = y_IT[at_N, :-1], play.y_HT[np.searchsorted(play.at_H, at_N), :-1]
     way_ND = own_ND - guess_ND
     share = ((true_ND - guess_ND) * way_ND).sum() / max(np.square(way_ND).sum(), 1e-30)

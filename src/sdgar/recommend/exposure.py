@@ -9,16 +9,14 @@ the rows of the other items keep 99.5 % of the NDCG@20 that they have without an
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sdgar.data.history import History
 from sdgar.maths.ridge import Floats
 from sdgar.maths.rng import Stream, sort_keys
 from sdgar.models.fold_in import NewContexts
-from sdgar.models.model import Model
-from sdgar.models.new_items import factors_of
+from sdgar.models.model import Floats as Floats32
+from sdgar.models.model import Indices, Model
 
 _USERS, _SCORES = 1000, 1 << 25
 """The most users, and the most scores, that are looked at."""
@@ -33,7 +31,6 @@ _KEPT = 0.995
 _K = 20
 
 
-@torch.no_grad()
 def offset_of(
     model: Model,
     history: History,
@@ -46,17 +43,16 @@ def offset_of(
     if rows is None or not len(at_H):
         return 0.0
     folded = model.fold_in(NewContexts(rows.kept))
-    factors = factors_of(folded)
+    factors = folded.factors()
     assert factors is not None
-    scores_TI = folded.score_all(torch.arange(rows.kept.n_users, device=model.device)).cpu()
-    spread = float(scores_TI[:, torch.from_numpy(trained_I)].std(dim=1).mean())
+    scores_TI = folded.score_all(np.arange(rows.kept.n_users))
+    spread = float(scores_TI[:, trained_I].std(axis=1, ddof=1).mean())
     out_I = ~trained_I
     out_I[at_H] = True
-    scores_TI[:, torch.from_numpy(out_I)] = -torch.inf
-    kept_E = torch.from_numpy(rows.kept.users_E), torch.from_numpy(rows.kept.items_E).long()
-    scores_TI[kept_E] = -torch.inf
-    guess_HT = torch.from_numpy(y_HT).to(factors.user_UD)
-    cold_TH = (factors.user_UD @ guess_HT[:, :-1].T + guess_HT[:, -1]).cpu()
+    scores_TI[:, out_I] = -np.inf
+    scores_TI[rows.kept.users_E, rows.kept.items_E] = -np.inf
+    guess_HT = y_HT.astype(np.float32)
+    cold_TH = factors.user_UD @ guess_HT[:, :-1].T + guess_HT[:, -1]
     warm_E, cold_E = rows.warm, rows.cold
     own_E, own_cold_E = scores_TI[warm_E], cold_TH[cold_E]
     ahead_E = _ahead(scores_TI, warm_E[0], own_E)
@@ -69,7 +65,7 @@ def offset_of(
         if _ndcg(warm_E[0], of_warm_E, rows.kept.n_users) < _KEPT * without:
             continue
         of_cold_E = ahead_cold_E + _ahead(scores_TI, cold_E[0], own_cold_E - delta)
-        both = torch.cat((warm_E[0], cold_E[0])), torch.cat((of_warm_E, of_cold_E))
+        both = np.append(warm_E[0], cold_E[0]), np.append(of_warm_E, of_cold_E)
         found = _ndcg(*both, rows.kept.n_users)
         if found > best:
             best, chosen = found, step
@@ -80,7 +76,7 @@ class _Rows:
     """The rows of some users: those that are known, and those that are to be found."""
 
     def __init__(
-        self, kept: History, warm: tuple[Tensor, Tensor], cold: tuple[Tensor, Tensor]
+        self, kept: History, warm: tuple[Indices, Indices], cold: tuple[Indices, Indices]
     ) -> None:
         self.kept, self.warm, self.cold = kept, warm, cold
 
@@ -107,27 +103,27 @@ class _Rows:
             return None
         cold_E &= found_E
 
-        def pairs(rows: NDArray[np.int64], places: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-            return torch.from_numpy(rows), torch.from_numpy(places)
-
         return cls(
             History.of_pairs(row_E[kept_E], item_E[kept_E], len(users_T)),
-            pairs(row_E[warm_E], item_E[warm_E]),
-            pairs(row_E[cold_E], place_E[cold_E]),
+            (row_E[warm_E], item_E[warm_E]),
+            (row_E[cold_E], place_E[cold_E]),
         )
 
 
-def _ahead(scores_TN: Tensor, row_E: Tensor, own_E: Tensor) -> Tensor:
+def _ahead(scores_TN: Floats32, row_E: Indices, own_E: Floats32) -> Indices:
     """Count the scores of a row that are above a score."""
     at_once = max(1, _AT_ONCE // max(1, scores_TN.shape[1]))
-    parts = zip(row_E.split(at_once), own_E.split(at_once), strict=True)  # type: ignore[no-untyped-call]
-    return torch.cat([(scores_TN[at_B] > own_B[:, None]).sum(dim=1) for at_B, own_B in parts])
+    ahead_E = np.empty(len(row_E), np.int64)
+    for first in range(0, len(row_E), at_once):
+        part = slice(first, first + at_once)
+        ahead_E[part] = (scores_TN[row_E[part]] > own_E[part, None]).sum(axis=1)
+    return ahead_E
 
 
-def _ndcg(row_E: Tensor, ahead_E: Tensor, n_users: int) -> float:
-    """Give the mean NDCG@20 over users, of rows that have so many items ahead of theirs."""
-    gain_E = torch.where(ahead_E < _K, 1 / (ahead_E + 2.0).log2(), 0.0).double()
-    n_T = torch.bincount(row_E, minlength=n_users)
-    gain_T = torch.zeros(n_users, dtype=torch.double).index_add_(0, row_E, gain_E)
-    ideal_K = (1 / torch.arange(2, _K + 2).double().log2()).cumsum(0)
-    return float((gain_T / ideal_K[n_T.clamp(1, _K) - 1])[n_T > 0].mean())
+def _ndcg(row_E: Indices, ahead_E: Indices, n_users: int) -> float:
+    """Return the mean NDCG@20 over users, of rows that have so many items ahead of theirs."""
+    gain_E = np.where(ahead_E < _K, 1 / np.log2(ahead_E + 2.0), 0.0)
+    n_T = np.bincount(row_E, minlength=n_users)
+    gain_T = np.bincount(row_E, gain_E, n_users)
+    ideal_K = np.cumsum(1 / np.log2(np.arange(2.0, _K + 2)))
+    return float((gain_T / ideal_K[n_T.clip(1, _K) - 1])[n_T > 0].mean())

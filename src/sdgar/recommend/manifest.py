@@ -7,8 +7,7 @@ from typing import Any
 
 from sdgar.data.contexts import require_fields
 from sdgar.errors import ArtifactError, ResourceError, UsageError
-from sdgar.models.factors import Factors
-from sdgar.models.kinds import KINDS
+from sdgar.models.saved import model_class
 from sdgar.storage import folders
 from sdgar.storage.folders import MANIFEST, DamagedError
 
@@ -54,10 +53,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             code="format_version",
         )
     folders.require_sealed(path, manifest)
-    # Models that were saved before there were others say nothing: they have factors.
-    kind = KINDS.get(str(manifest.setdefault("model", Factors.kind)))
+    kind = model_class(manifest.get("model"))
     if kind is None:
-        raise DamagedError(path, f"no model is of the kind {manifest['model']!r}")
+        raise DamagedError(path, f"no model is of the kind {manifest.get('model')!r:.60}")
     shape: dict[str, dict[str, type]] = {
         "sizes": dict.fromkeys(("users", "items", "interactions", *kind.size_names), int),
         "ids": {"users": str, "items": str},
@@ -86,6 +84,5 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def version_of(manifest: dict[str, Any]) -> str:
-    """Name a saved model by the beginning of its seal, which depends on all that it holds."""
-    seal = manifest.get(folders.SEAL)
-    return seal[:12] if isinstance(seal, str) else "unsealed"
+    """Return the beginning of the seal of a saved model, which depends on all of its files."""
+    return str(manifest[folders.SEAL])[:12]

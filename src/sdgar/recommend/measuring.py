@@ -17,7 +17,6 @@ from sdgar.errors import DataError, UsageError
 from sdgar.evaluation.known import Known, newest
 from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.evaluation.report import Report, evaluate, metrics_of
-from sdgar.models.vectors import item_vectors
 from sdgar.recommend.histories import history_of
 from sdgar.recommend.questions import several
 from sdgar.recommend.rules.facts import Facts
@@ -150,7 +149,7 @@ def known_of(
         n_items=len(items),
         history=trained.history,
         own=whom.history,
-        item_ID=item_vectors(trained.model) if vectors is None else vectors,
+        item_ID=trained.model.item_vectors() if vectors is None else vectors,
         coded=None if facts is None else Facts.of(facts, items).coded,
         new_I=new_among(items, seen, new_items),
         items=items,

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids, plain
@@ -56,13 +55,11 @@ def _is_one(raw: Any) -> bool:
     return isinstance(plain(raw), str | int | Mapping)
 
 
-@torch.no_grad()
 def _scores(
     model: Model, users_P: NDArray[np.int64], items_P: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """s_P of each user for the item beside it, all of which the model knows."""
-    pairs = (torch.from_numpy(at).to(model.device) for at in (users_P, items_P))
-    found_P: NDArray[np.float64] = model.score_pairs(*pairs).double().cpu().numpy()
+    found_P = model.score_pairs(users_P, items_P).astype(np.float64)
     if not np.isfinite(found_P).all():
         raise NumericalError(
             "a score is not a finite number. The model has diverged or its file is damaged: train "

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sdgar.data.contexts import Fields, left_out
@@ -281,7 +280,7 @@ class Questions:
         columns = [_column(list(values)) for values in zip(*names, strict=True)]
         whose_T = np.where(at_T >= 0, at_T, same_T)
         return Asked(
-            self._saved.model.only(torch.from_numpy(at_T), torch.from_numpy(place_TF)),
+            self._saved.model.only(at_T, place_TF),
             self.known.rows(whose_T),
             dict(zip(fields.names, columns, strict=True)),
             numbered(np.array([place is not None for place in found], bool)),

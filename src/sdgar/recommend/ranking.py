@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.models.factors import Factors
-from sdgar.models.model import Scorer
-from sdgar.ranking.index import Finder, best_items
+from sdgar.models.model import Model
+from sdgar.ranking.finder import Finder, best_items
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.reasons import first_reasons
@@ -43,7 +43,7 @@ def ranked(
     items_TK = np.full((len(asked), n), -1, np.int32)
     scores_TK = np.full((len(asked), n), -np.inf, np.float32)
 
-    def rank(who_T: NDArray[np.bool_], scorer: Scorer, users_T: Any, seen: History | None) -> None:
+    def rank(who_T: NDArray[np.bool_], scorer: Model, users_T: Any, seen: History | None) -> None:
         if who_T.any():
             top = best_items(index, scorer, users_T, n, seen=seen, blocked_I=blocked_I)
             items_TK[who_T], scores_TK[who_T] = top.items_TK, top.scores_TK

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids
 from sdgar.errors import UsageError
+from sdgar.models.contributions import Contributions
 from sdgar.models.model import Model
-from sdgar.models.reasons import Shares
 from sdgar.recommend.lists import table
 from sdgar.recommend.questions import Asked
 
@@ -109,12 +108,10 @@ def kind_of(value: str | int) -> str:
     return "text" if isinstance(value, str) else "int64" if value < 2**63 else "uint64"
 
 
-@torch.no_grad()
-def shares_of(asked: Asked, number: int, items_B: NDArray[np.int64]) -> Shares:
+def shares_of(asked: Asked, number: int, items_B: NDArray[np.int64]) -> Contributions:
     """Split up the scores of some items for one of those who are asked about."""
     model: Model = asked.model
-    at = [torch.from_numpy(a).to(model.device) for a in (items_B, asked.own_of(number))]
-    shares = model.shares(int(asked.index_T[number]), *at)
+    shares = model.contributions(int(asked.index_T[number]), items_B, asked.own_of(number))
     if shares is None:
         raise UsageError(
             f"this model holds {model.holds}, and its scores cannot be split up among the items of "
@@ -128,14 +125,12 @@ def explained(asked: Asked, items_B: NDArray[np.int64], most: int, ids: Ids) -> 
     """Give the reasons for the scores of some items, for the one who is asked about."""
     shares = shares_of(asked, 0, items_B)
     history_H = asked.own_of(0)
-    total_BH, weights_BH, vectors_BH = (
-        t.double().cpu().numpy() for t in (shares.total_BH, shares.weights_BH, shares.vectors_BH)
-    )
+    total_BH, weights_BH, vectors_BH = shares.total_BH, shares.weights_BH, shares.vectors_BH
     order_BR = np.argsort(-total_BH, axis=1, kind="stable")[:, :most]
     return Reasons(
         asked={name: values[:1].tolist()[0] for name, values in asked.columns.items()},
         items_B=items_B,
-        score_B=total_BH.sum(axis=1) + shares.rest_B.double().cpu().numpy(),
+        score_B=total_BH.sum(axis=1) + shares.rest_B,
         because_BR=history_H[order_BR],
         weights_BR=np.take_along_axis(weights_BH, order_BR, axis=1),
         vectors_BR=np.take_along_axis(vectors_BH, order_BR, axis=1),
@@ -154,7 +149,7 @@ def first_reasons(asked: Asked, items_TK: NDArray[np.int32]) -> NDArray[np.int64
         history_H = asked.own_of(t)
         if not listed.any() or not len(history_H):
             continue
-        total_BH = shares_of(asked, t, items_TK[t, listed].astype(np.int64)).total_BH.cpu().numpy()
+        total_BH = shares_of(asked, t, items_TK[t, listed].astype(np.int64)).total_BH
         best_B = total_BH.argmax(axis=1)
         speaks_B = total_BH[np.arange(len(best_B)), best_B] > 0
         why_TK[t, listed] = np.where(speaks_B, history_H[best_B], -1)

@@ -25,20 +25,12 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, SeenBy
 from sdgar.errors import SdgarWarning, UsageError
-from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
-from sdgar.models.factors import Factors
+from sdgar.models.factors import Factors, popularity
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model, Side
-from sdgar.models.sum import Sum
-from sdgar.ranking.index import (
-    FROM_ITEMS,
-    LEAST_RECALL,
-    Finder,
-    ItemIndex,
-    best_items,
-    can_be_indexed,
-)
+from sdgar.ranking.finder import Finder, best_items
+from sdgar.ranking.index import FROM_ITEMS, LEAST_RECALL, ItemIndex, can_be_indexed
 from sdgar.ranking.sieve import FROM_ITEMS as SIEVE_FROM
 from sdgar.ranking.sieve import Sieve, can_be_sieved
 from sdgar.ranking.sweep import Sweep, can_be_swept, is_worth_it
@@ -105,14 +97,14 @@ class Recommender(Described):
     @property
     def factors(self) -> Factors:
         """The vectors of a model that has some; a memory beside them is not part of them."""
-        model = self.model.first if isinstance(self.model, Sum) else self.model
-        if not isinstance(model, Factors):
+        factors = self.model.factors()
+        if factors is None:
             raise UsageError(
                 f"a model of system {self.about.get('system')} has {self.model.holds} and no "
                 "vectors. Use `model`.",
                 code="no_vectors",
             )
-        return model
+        return factors
 
     @property
     def history(self) -> History:
@@ -155,8 +147,7 @@ class Recommender(Described):
     @property
     def popularity_I(self) -> NDArray[np.float32]:
         """How many contexts have each item."""
-        counts_I: NDArray[np.float32] = self._popular.bias_I.numpy()
-        return counts_I
+        return self._popular.bias_I
 
     def with_model(self, model: Model, about: dict[str, Any]) -> Recommender:
         """Give a recommender of another model of the same users, items and histories."""
@@ -225,7 +216,7 @@ class Recommender(Described):
         """Which questions the model can answer, beside recommending to users that it knows."""
         rule = self.model.rule
         return {
-            "fold_in": rule is not None and rule.works,
+            "fold_in": rule is not None,
             "similar_items": self._likeness("item", "auto") is not None,
             "similar_users": self.fields is None and self._likeness("user", "auto") is not None,
         }

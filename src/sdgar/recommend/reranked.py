@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
@@ -15,7 +14,6 @@ from sdgar.data.ids import Ids
 from sdgar.maths.rng import Stream, sort_keys
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model
-from sdgar.models.vectors import item_vectors
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.ranking import Part, pieces_of, ranked
@@ -36,7 +34,7 @@ def facts_of(reranking: Reranking, model: Model, history: History, ids: Ids) -> 
         ids,
         n_items=model.n_items,
         popularity_I=np.bincount(history.items_E, minlength=model.n_items),
-        item_ID=item_vectors(model),
+        item_ID=model.item_vectors(),
     )
     for complaint in reranking.rules.complaints(facts):
         warn(complaint[0].upper() + complaint[1:])
@@ -142,7 +140,6 @@ class _Pieces:
         keys_T: NDArray[np.int64] = sort_keys(seed, Stream.EXPLORE, 1, part.index_T.clip(min=0))
         return keys_T
 
-    @torch.no_grad()
     def _pin_scores(self, part: Asked, pins_P: NDArray[np.int64]) -> NDArray[np.float64]:
         """s_TP of the pinned items; -inf for those that a list may not have."""
         scores_TP = np.full((len(part), len(pins_P)), -np.inf)
@@ -151,13 +148,11 @@ class _Pieces:
         by_model_T = part.by_model_T
         users_P = np.repeat(part.index_T[by_model_T], len(pins_P))
         items_P = np.tile(pins_P, int(by_model_T.sum()))
-        device = part.model.device
-        pairs = (torch.from_numpy(at).to(device) for at in (users_P, items_P))
         if len(users_P):
-            own_P = part.model.score_pairs(*pairs).double().cpu().numpy()
+            own_P = part.model.score_pairs(users_P, items_P).astype(np.float64)
             scores_TP[by_model_T] = own_P.reshape(-1, len(pins_P))
         if self._popular is not None:
-            scores_TP[~by_model_T] = self._popular.bias_I.cpu().numpy()[pins_P]
+            scores_TP[~by_model_T] = self._popular.bias_I[pins_P]
         if self._blocked_I is not None:
             scores_TP[:, self._blocked_I[pins_P]] = -np.inf
         for t in np.flatnonzero(part.index_T >= 0).tolist():

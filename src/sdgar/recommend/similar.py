@@ -6,12 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.models.by_history import HistoryScores
-from sdgar.models.factors import Factors
+from sdgar.data.interactions import History
 from sdgar.models.model import Model, Side
-from sdgar.models.sum import Sum
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked, Raw, labels, several
 from sdgar.recommend.ranking import ranked
@@ -19,7 +16,6 @@ from sdgar.recommend.unknown import index_of
 
 BY = ("auto", "vectors", "weights")
 """What similarity can go by: vectors where there are some (auto), vectors, or weights of items."""
-_KINDS: dict[str, type[Factors | HistoryScores]] = {"vectors": Factors, "weights": HistoryScores}
 Kept = dict[tuple[Side, int], Model | None]
 """What was built to compare by, for a side and a part of the model."""
 
@@ -40,7 +36,7 @@ class Likeness:
     @property
     def by(self) -> str:
         """What the similarity goes by: vectors (their cosine), or weights between items."""
-        return "vectors" if isinstance(self.model, Factors) else "weights"
+        return self.model.compares_by
 
     @classmethod
     def of(cls, model: Model, side: Side, ids: Ids, by: str, kept: Kept) -> Likeness | None:
@@ -48,14 +44,12 @@ class Likeness:
 
         What is built for a part of the model goes to ``kept``, and is taken from there.
         """
-        parts = model.parts() if isinstance(model, Sum) else [model]
-        if by != "auto":
-            parts = [part for part in parts if isinstance(part, _KINDS[by])]
+        parts = [part for part in model.parts() if by in ("auto", part.compares_by)]
         alike = None
         for part in parts:
             place = side, id(part)
             if place not in kept:
-                kept[place] = part.alike(side)
+                kept[place] = part.similarity(side)
             if (alike := kept[place]) is not None:
                 break
         n = len(ids)

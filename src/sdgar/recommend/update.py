@@ -11,19 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind
-from sdgar.data.interactions import Interactions
+from sdgar.data.interactions import History, Interactions
 from sdgar.errors import DataError, UsageError
-from sdgar.maths.rows import Rows
-from sdgar.maths.sparse import SparseMatrix
-from sdgar.models.by_history import HistoryScores
 from sdgar.models.fold_in import NewContexts
-from sdgar.models.model import Model
-from sdgar.models.sum import Sum
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.histories import Histories, history_of, rows_of
 from sdgar.recommend.questions import no_rule
@@ -70,7 +63,7 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
 
     changed_U = np.bincount(np.append(new, gone) // n_items, minlength=len(users)) > 0
     rule, at_U = saved.model.rule, old_U.copy()
-    if rule is not None and rule.works:
+    if rule is not None:
         at_U[changed_U & (np.diff(history.indptr_U1) > 0)] = -1
     elif (old_U < 0).any():
         raise no_rule(saved)
@@ -78,7 +71,7 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
     news = {"users": int(changed_U.sum()), "rows": len(new), "new_users": int((old_U < 0).sum())}
     return replace(
         saved,
-        model=saved.model.updated(torch.from_numpy(at_U), own),
+        model=saved.model.updated(at_U, own),
         users=users,
         history=history,
         seen=_history(seen, n_items, len(users)) if len(seen) else None,
@@ -90,21 +83,9 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
 
 def knowing(saved: Artifact, data: Interactions) -> Artifact:
     """Give a model that knows these rows of its users; their vectors stay as they are."""
-    return replace(saved, model=_with_history(saved.model, data), history=data.history, version="")
-
-
-def _with_history(model: Model, data: Interactions) -> Model:
-    if isinstance(model, Sum):
-        first, second = (_with_history(part, data) for part in (model.first, model.second))
-        return replace(model, first=first, second=second)
-    if isinstance(model, HistoryScores):
-        if model.device.type == "cpu":  # the rows may lie in a file, and stay there
-            history = SparseMatrix.of_rows(Rows(data.indptr_U1, data.items_E), data.n_items)
-        else:
-            rows = data.indptr_U1, data.items_E, data.n_items
-            history = SparseMatrix.of(*rows, device=model.device)
-        return replace(model, history=history)
-    return model
+    return replace(
+        saved, model=saved.model.with_history(data.history), history=data.history, version=""
+    )
 
 
 def with_rows_of(data: Interactions, saved: Artifact) -> Interactions:

@@ -23,7 +23,7 @@ from sdgar.maths.rng import Draws, below
 from sdgar.samplers.reject import KnownItems
 
 if TYPE_CHECKING:
-    from sdgar.models.factors import Factors
+    from sdgar.models.factor_tensors import FactorTensors
 
 _SCORES_AT_ONCE = 1 << 24
 _FOUND_AT_ONCE = 1 << 22
@@ -214,7 +214,7 @@ INDEXES: dict[str, Callable[[NDArray[np.float32]], Search]] = {
 """The ways to search for the best items, by name."""
 
 
-def _with_bias(factors: Factors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _with_bias(factors: FactorTensors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """(u, 1) · (v, b): return vectors whose inner products include the bias."""
     one_U1 = torch.ones_like(factors.user_UD[:, :1])
     pairs = ((factors.user_UD, one_U1), (factors.item_ID, factors.bias_I[:, None]))

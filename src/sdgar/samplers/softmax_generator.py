@@ -14,7 +14,7 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import NumericalError
 from sdgar.maths.optimizers import lean, moments, take_moments
 from sdgar.maths.rng import Draws, Stream
-from sdgar.models.factors import Factors
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class SoftmaxGenerator:
     def logits(self, users_B: Tensor) -> Tensor:
         """Return g_BI, with a gradient."""
         model = self.model
-        return Factors(model.user_UD, model.item_ID, model.bias_I).score_all(users_B)
+        return FactorTensors(model.user_UD, model.item_ID, model.bias_I).score_all(users_B)
 
     @torch.no_grad()
     def proposals(self, users_B: Tensor) -> Tensor:
@@ -164,11 +164,11 @@ class SoftmaxGenerator:
                     code="diverged",
                 )
 
-    def factors(self) -> Factors:
+    def factors(self) -> FactorTensors:
         """Return the generator as a recommender, which ranks by g."""
         return self.model.factors()
 
-    def learned(self) -> Factors:
+    def learned(self) -> FactorTensors:
         """Return the model that the generator recommends by."""
         return self.factors()
 

@@ -38,7 +38,7 @@ from sdgar.scale.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-    from sdgar.models.factors import Factors
+    from sdgar.models.factor_tensors import FactorTensors
     from sdgar.scale.shards.views import Blocks
 
 _CPU = torch.device("cpu")
@@ -156,7 +156,7 @@ class BlockEngine:
         self._workers.send(do="continue")
         self.blocks = blocks
 
-    def learned(self) -> Factors:
+    def learned(self) -> FactorTensors:
         """Return the vectors of all users, in the order of a load in RAM, and of items."""
         user_UD: NDArray[np.float32] | None = None
         for block in range(len(self.blocks)):
@@ -168,7 +168,7 @@ class BlockEngine:
         assert user_UD is not None
         return replace(model, user_UD=torch.from_numpy(user_UD))
 
-    def learned_of(self, block: int) -> Factors:
+    def learned_of(self, block: int) -> FactorTensors:
         """Return the vectors of the users of one block, and of items."""
         vectors = self._stored(block, "vectors", all_users=True)
         return self._system_of(block, vectors, None, all_users=True).discriminator.factors()

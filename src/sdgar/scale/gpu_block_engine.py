@@ -31,7 +31,7 @@ from sdgar.scale.users import UsersOnDevice
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-    from sdgar.models.factors import Factors
+    from sdgar.models.factor_tensors import FactorTensors
 
 Tensors = dict[str, Tensor]
 """Tensors by name, each with a row for every user of a block."""
@@ -109,7 +109,7 @@ class GpuBlockEngine(BlockEngine):
         self.computed = sum(stats.seconds for stats in found)
         return host.over_blocks(found, start)
 
-    def learned_of(self, block: int) -> Factors:
+    def learned_of(self, block: int) -> FactorTensors:
         """Return the vectors of the users of one block, and of items, in memory."""
         vectors = self._stored(block, "vectors", all_users=True)
         if vectors is None:

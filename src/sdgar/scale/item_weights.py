@@ -19,16 +19,16 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import a_path, of_kind
+from sdgar.data.history import History
 from sdgar.errors import DataError
 from sdgar.maths.neighbours import Neighbourhoods, OnThreads, Progress, block_of
 from sdgar.maths.rows import Rows
-from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.saved import check_csr
 from sdgar.scale.shards import Shard, Shards
@@ -36,9 +36,6 @@ from sdgar.show import progress as shown_progress
 from sdgar.storage import folders
 from sdgar.storage.mapped import MappedArrays
 from sdgar.storage.whole_files import disk_error
-
-if TYPE_CHECKING:
-    from sdgar.maths.sparse import SparseMatrix
 
 FOLDER = "item-weights"
 """The name of the folder of a model's arrays within the work folder."""
@@ -70,10 +67,10 @@ def item_weights_from_shards(
     of_kind("shards", shards, Shards, "Open them with sdgar.Shards.open(folder).")
     of_kind("memory", memory, int, "Give a number of bytes, such as 4 << 30.")
     with shown_progress.working("weights between items", verbose=verbose) as shown:
-        matrices = solved(
+        rows, weight_II = solved(
             shards, rule, weight_of, work=a_path("work", work), memory=memory, progress=shown
         )
-    return LocalItemWeights(*matrices)
+    return LocalItemWeights(History(rows.start_R1, rows.column_E), weight_II)
 
 
 def solved(
@@ -84,13 +81,13 @@ def solved(
     work: Path,
     memory: int,
     progress: Progress,
-) -> tuple[SparseMatrix, SparseMatrix]:
+) -> tuple[Rows, Rows]:
     """Return the items of each user and the weights W, both mapped from files."""
     place, n_items = folders.place_of(work / FOLDER), shards.n_items
     _require_ours(place)
     made_of = json.dumps({"rows": shards.digest, **asdict(rule)}) if weight_of is None else ""
     if (before := _found(place, made_of, shards)) is not None:
-        return SparseMatrix.of_rows(before[0], n_items), SparseMatrix.of_rows(before[1], n_items)
+        return before
     block = block_of(memory, n_items, rule.k)
     try:
         with folders.whole(place, replace=True) as temporary:
@@ -103,8 +100,7 @@ def solved(
             (temporary / _MADE_OF).write_text(made_of, encoding="utf-8")
     except OSError as error:
         raise disk_error(place, error) from error
-    history = Rows(items_of.start_R1, items_of.column_E)
-    return SparseMatrix.of_rows(history, n_items), SparseMatrix.of_rows(found, n_items)
+    return Rows(items_of.start_R1, items_of.column_E), found
 
 
 def _require_ours(place: Path) -> None:

@@ -23,8 +23,8 @@ from sdgar.machine import cores
 from sdgar.machine.memory import allocated_bytes
 from sdgar.maths.rng import Stream, check_seed
 from sdgar.maths.rows import Rows
-from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.item_weights import LocalItemWeights
+from sdgar.models.sum import weighted_sum
 from sdgar.samplers.dislikes import share_of
 from sdgar.scale.block_engine import BlockedUsers, BlockEngine
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
@@ -36,14 +36,12 @@ from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import TOGETHER
 from sdgar.show import progress
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, fit
-from sdgar.training.memory import beside
 from sdgar.training.protocols import Training
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-    from sdgar.maths.sparse import SparseMatrix
-    from sdgar.models.factors import Factors
-    from sdgar.models.model import Learned, Model
+    from sdgar.models.factor_tensors import FactorTensors
+    from sdgar.models.model import AnyScorer, Learned
     from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
     from sdgar.training.checkpoints import Checkpoints
@@ -100,12 +98,12 @@ class _Watched:
     engine: BlockEngine
     held: Held
 
-    def learned(self) -> Factors:
+    def learned(self) -> FactorTensors:
         """Return the vectors of these users, and of items."""
         return learned_of(self.engine, self.held)
 
 
-def learned_of(engine: BlockEngine, held: Held) -> Factors:
+def learned_of(engine: BlockEngine, held: Held) -> FactorTensors:
     """Return the model of the users of held-out rows alone, numbered from 0."""
     start_B1, vectors = engine.blocks.start_B1, []
     for block in range(len(engine.blocks)):
@@ -122,15 +120,14 @@ def room_for_weights(memory: int, n_rows: int, taken: int) -> int:
     return max(int(_FOR_ARRAYS * memory) - n_rows * _ROW_BYTES - taken, memory // 4)
 
 
-def _beside(history: History, weight_II: SparseMatrix | None) -> LocalItemWeights | None:
+def _beside(history: History, weight_II: Rows | None) -> LocalItemWeights | None:
     """Return the memory of some histories, if there are weights between items.
 
     Histories of all users lie in a file, and stay there.
     """
     if weight_II is None:
         return None
-    rows = Rows(history.indptr_U1, history.items_E)
-    return LocalItemWeights(SparseMatrix.of_rows(rows, weight_II.n_columns), weight_II)
+    return LocalItemWeights(history, weight_II)
 
 
 LearnerT = TypeVar("LearnerT", bound="Learner")
@@ -295,7 +292,7 @@ class ShardedTraining:
         engine = self._engine(rest, everything=False)
         first = replace(options, epochs=options.half) if joined else options
         chosen = self._pass("choose", engine, first, valid, memory)
-        weight, means = training.judged(chosen.model, memory, valid.held_out, valid.seen)
+        weight, means = training.judged(chosen.model.model(), memory, valid.held_out, valid.seen)
         if joined:
             engine.continue_with(Blocks(self._shards, self._how.together))
             kept = self._pass("final", engine, options, after=chosen)
@@ -343,7 +340,7 @@ class ShardedTraining:
             seed=self.training.seed, stream=Stream.SPLIT_VALID,
         )  # fmt: skip
 
-    def _remember(self, shards: Shards) -> SparseMatrix | None:
+    def _remember(self, shards: Shards) -> Rows | None:
         """Solve for the weights between items, if there is to be a memory."""
         memory = self.training.memory
         if memory is None:
@@ -401,8 +398,10 @@ class ShardedTraining:
             if training.on_epoch is not None:
                 training.on_epoch(phase, epoch)
 
-        def judged(model: Learned) -> Model:
-            return beside(model, memory, 0.0 if training.memory is None else training.memory.usual)
+        def judged(model: Learned) -> AnyScorer:
+            if training.memory is None or memory is None:
+                return model.scorer()
+            return weighted_sum(model.model(), memory, training.memory.usual)
 
         system = engine.system
         if valid is not None:

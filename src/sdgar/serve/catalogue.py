@@ -88,9 +88,7 @@ class EntryCache:
             table,
             snapshot.model.items,
             popularity_I=snapshot.model.popularity_I,
-            item_ID=__import__("sdgar.models.vectors").models.vectors.item_vectors(
-                snapshot.model.model
-            ),
+            item_ID=snapshot.model.model.item_vectors(),
         )
 
     async def entries(self, ids: Iterable[str], side: Side = "item") -> dict[str, Entry]:

@@ -13,8 +13,6 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.models.factors import Factors
-from sdgar.models.sum import Sum
 from sdgar.recommend.recommender import Recommender
 
 if TYPE_CHECKING:
@@ -74,11 +72,11 @@ def entries(model: Recommender) -> list[Entry]:
 
 def _groups(model: Recommender) -> NDArray[np.int64]:
     """Return the group of each item, by deterministic k-means on the directions of vectors."""
-    first = model.model.first if isinstance(model.model, Sum) else model.model
+    vectors = model.model.item_vectors()
     n_items = len(model.items)
-    if not isinstance(first, Factors) or not first.item_ID.shape[1]:
+    if vectors is None:
         return np.arange(n_items) % len(CATEGORIES)
-    item_ID = first.item_ID.cpu().numpy().astype(np.float64)
+    item_ID = vectors.astype(np.float64)
     item_ID = item_ID - item_ID.mean(axis=0)
     item_ID /= np.linalg.norm(item_ID, axis=1, keepdims=True) + 1e-12
     middle_GD = item_ID[_far_apart(item_ID, len(CATEGORIES))]

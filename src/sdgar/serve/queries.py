@@ -249,9 +249,8 @@ def _single(snapshot: Snapshot, options: ListOptions, query: Query) -> Asked:
         users = snapshot.known_users(at, exclude_seen=False)
         own, trained = users.own.rows(at), np.ones(1, bool)
         known_H = model.known.of(query.user)
-        import torch
 
-        scorer = model.model.only(torch.from_numpy(at), torch.zeros(1, 0, dtype=torch.int64))
+        scorer = model.model.only(at, np.zeros((1, 0), np.int64))
     else:
         own, trained = _rows([query.extra_H]), np.zeros(1, bool)
         known_H = np.zeros(0, np.int32)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.history import History
 from sdgar.errors import NumericalError, UsageError
-from sdgar.evaluation.popularity import popularity
+from sdgar.models.factors import popularity
 from sdgar.recommend.facts import facts_of
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.recommender import Recommender, load

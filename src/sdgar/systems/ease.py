@@ -90,7 +90,8 @@ class EASE(Solver):
         history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
         weight_II = item_weights(co_counts(history, beta), l2, dropout, xi)
         loud_I = torch.bincount(history.column_E, minlength=data.n_items).clamp(min=1) ** alpha
-        return ItemWeights(history, weight_II.mul_(loud_I[:, None]).div_(loud_I))
+        weight_II.mul_(loud_I[:, None]).div_(loud_I)
+        return ItemWeights(data.history, weight_II.cpu().numpy())
 
 
 def co_counts(history: SparseMatrix, beta: float) -> Tensor:

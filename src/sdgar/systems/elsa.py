@@ -16,7 +16,7 @@ from sdgar.maths.optimizers import lean
 from sdgar.maths.rng import Permutation, Stream, check_seed, normal
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
-from sdgar.models.item_vectors import ItemVectors
+from sdgar.models.item_weights import ItemVectors
 from sdgar.systems.base import estimator
 from sdgar.systems.solver import Solver
 from sdgar.systems.spaces import Choice, Range, Space
@@ -83,7 +83,7 @@ class ELSA(Solver):
                 loss_B = losses(history.rows(users_B), normalize(free_ID))
                 loss_B.mean().backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
-        return ItemVectors(history, normalize(free_ID.detach()))
+        return ItemVectors(data.history, normalize(free_ID.detach()).cpu().numpy())
 
 
 def losses(history: SparseMatrix, item_ID: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 import torch
 
 from sdgar.arguments import at_least, not_negative
@@ -89,4 +90,5 @@ class IALS(Solver):
         for _ in range(at_least("sweeps", self.sweeps, 1)):
             user_UD = half(items_of, item_ID)
             item_ID = half(users_of, user_UD)
-        return Factors(user_UD, item_ID, torch.zeros(data.n_items, device=device))
+        bias_I = np.zeros(data.n_items, np.float32)
+        return Factors(user_UD.cpu().numpy(), item_ID.cpu().numpy(), bias_I)

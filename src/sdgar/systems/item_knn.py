@@ -9,7 +9,7 @@ import torch
 from sdgar.arguments import at_least, not_negative
 from sdgar.data.interactions import Interactions
 from sdgar.maths.neighbours import Neighbourhoods
-from sdgar.maths.sparse import SparseMatrix
+from sdgar.maths.rows import Rows
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import SparseItemWeights
 from sdgar.systems.base import estimator
@@ -54,6 +54,6 @@ class ItemKNN(Solver):
         """Count which items occur together, and keep the most similar ones of every item."""
         k = min(at_least("neighbours", self.neighbours, 1), max(1, data.n_items - 1))
         shrink = not_negative("shrink", self.shrink)
-        history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
         alike = Neighbourhoods(k=k, l2=0.0, shrink=shrink, beta=0.0)
-        return SparseItemWeights(history, alike.similarities(history))
+        rows = Rows(data.indptr_U1, data.items_E)
+        return SparseItemWeights(data.history, alike.similarities(rows, data.n_items, device))

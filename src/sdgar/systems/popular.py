@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from sdgar.data.interactions import Interactions
-from sdgar.evaluation.popularity import popularity
+from sdgar.models.factors import popularity
 from sdgar.models.fold_in import NoVector, Rule
 from sdgar.models.model import Model
 from sdgar.systems.base import estimator

@@ -13,13 +13,14 @@ from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
 from sdgar.models.fold_in import OnSphere, Rule
 from sdgar.models.model import Model
+from sdgar.models.sum import weighted_sum
 from sdgar.parts import discriminators
 from sdgar.parts.register import Ingredients
 from sdgar.parts.rules import FEW_ROWS, neighbours_of, temperature_of
 from sdgar.systems.base import estimator
 from sdgar.systems.solver import Solver
 from sdgar.systems.spaces import Choice, Range, Space
-from sdgar.training.memory import ItemMemory, Memory, beside
+from sdgar.training.memory import ItemMemory, Memory
 
 _MOST_NEIGHBOURS = 100
 """A system of equations of so many unknowns for each item is still solved in seconds."""
@@ -78,8 +79,9 @@ class Quick(Solver):
         dim, seed = at_least("dim", self.dim, 1), check_seed(self.seed)
         require_memory(self.system_name, 4 * 4 * (data.n_users + data.n_items) * dim, device)
         given = Ingredients(data, seed, device, dim, row_wise=True)
-        vectors = discriminators.cosine(given, tau=self.tau, sweeps=self.sweeps).learned().copied()
+        made = discriminators.cosine(given, tau=self.tau, sweeps=self.sweeps)
+        vectors = made.learned().copied().model()
         how = self.settled(data).item_memory
         weight = not_negative("item_memory", how.weight)
         memory = Memory.beside_vectors(data, weight, neighbours=how.neighbours, l2=how.l2)
-        return beside(vectors, memory.of(data, device) if weight else None, weight)
+        return weighted_sum(vectors, memory.of(data, device) if weight else None, weight)

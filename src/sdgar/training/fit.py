@@ -18,7 +18,7 @@ from sdgar.data.history import History
 from sdgar.errors import NumericalError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.evaluation.report import evaluate
-from sdgar.models.model import Learned, Model
+from sdgar.models.model import AnyScorer, Learned
 from sdgar.settings import METRIC, Group
 
 
@@ -205,7 +205,7 @@ def fit(
     seen: History,
     on_epoch: OnEpoch | None = None,
     keeper: Keeper | None = None,
-    judged: Callable[[Learned], Model] | None = None,
+    judged: Callable[[Learned], AnyScorer] | None = None,
     after: Fitted | None = None,
 ) -> Fitted:
     """Train and return the best weights by held-out rows, or the last weights without such rows.
@@ -234,7 +234,8 @@ def fit(
         look = epoch % options.evaluate_every == 0 or epoch == options.epochs
         if held_out is not None and look:
             start = time.perf_counter()
-            model: Model = system.learned() if judged is None else judged(system.learned())
+            learned = system.learned()
+            model = learned.scorer() if judged is None else judged(learned)
             metric = _look(model, held_out, seen, options)
             evaluate_seconds = time.perf_counter() - start
             better = metric > at.best_metric
@@ -272,7 +273,7 @@ def ignore(_: EpochRecord) -> None:
     """Do nothing with the record of an epoch."""
 
 
-def _look(model: Model, held_out: HeldOut, seen: History, options: FitOptions) -> float:
+def _look(model: AnyScorer, held_out: HeldOut, seen: History, options: FitOptions) -> float:
     return evaluate(model, held_out, seen=seen, ks=(options.k,)).means()[options.metric]
 
 

@@ -21,15 +21,16 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sdgar.contracts import System
+from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.embeddings import Embeddings
 from sdgar.errors import UsageError
 from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.rng import Stream, normal
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import VectorRule
-from sdgar.models.sum import Sum
 from sdgar.recommend.recommender import Recommender
 from sdgar.settings import Group
 
@@ -82,7 +83,8 @@ def tables_of(system: System) -> Embeddings:
 
 def memory_of(before: Recommender) -> float:
     """Return the weight γ of the memory beside an earlier model; 0 without one."""
-    return before.model.weight if isinstance(before.model, Sum) else 0.0
+    terms = before.model.terms()
+    return terms.weights[0].weight if terms and terms.vectors and terms.weights else 0.0
 
 
 def times_of(about: Mapping[str, Any]) -> int:
@@ -94,9 +96,12 @@ def times_of(about: Mapping[str, Any]) -> int:
 
 
 @torch.no_grad()
-def brought(before: Recommender, data: Interactions, *, seed: int) -> Factors:
+def brought(before: Recommender, data: Interactions, *, seed: int) -> FactorTensors:
     """Return the vectors and biases of an earlier model for the users and items of these rows."""
-    old = _on_cpu(before.factors)
+    vectors = before.factors
+    tables = vectors.user_UD, vectors.item_ID, vectors.bias_I
+    u_UD, v_ID, b_I = (torch.from_numpy(table) for table in tables)
+    old = FactorTensors(u_UD, v_ID, b_I)
     user_U, item_I = (
         torch.from_numpy(mine.index_of(theirs.values))
         for mine, theirs in ((before.users, data.users), (before.items, data.items))
@@ -107,20 +112,15 @@ def brought(before: Recommender, data: Interactions, *, seed: int) -> Factors:
     user_UD = old.user_UD[user_U.clamp(min=0)] * (user_U >= 0)[:, None]
     bias_I = _biases(before, old.bias_I, item_I, users_of.length_R)
     new_U, new_I = user_U < 0, item_I < 0
-    if isinstance(old.rule, VectorRule) and old.rule.works:
-        _fold_in(user_UD, new_U, items_of, item_I, old)
+    if isinstance(vectors.rule, VectorRule):
+        _fold_in(user_UD, new_U, items_of, item_I, vectors)
     else:
         _solve(user_UD, new_U, items_of, item_ID)
     _solve(item_ID, new_I, users_of, user_UD)
     _solve(user_UD, new_U & (user_UD == 0).all(dim=1), items_of, item_ID)
     for table_RD, stream in ((user_UD, Stream.INIT_CONTEXT), (item_ID, Stream.INIT_ITEM)):
         _draw(table_RD, stream, seed)
-    return Factors(user_UD, item_ID, bias_I)
-
-
-def _on_cpu(model: Factors) -> Factors:
-    """Return the vectors and biases where they can be put together with NumPy's numbers."""
-    return Factors(model.user_UD.cpu(), model.item_ID.cpu(), model.bias_I.cpu(), model.rule)
+    return FactorTensors(user_UD, item_ID, bias_I)
 
 
 def _fold_in(
@@ -136,8 +136,9 @@ def _fold_in(
     if not (length_T > 0).any():
         return
     start_T1 = torch.cat((length_T.new_zeros(1), length_T[length_T > 0].cumsum(0)))
-    known = SparseMatrix(start_T1, column_E[known_E], len(old.item_ID))
-    user_UD[rows_T[length_T > 0]] = old.rule.vectors(old.item_ID, old.bias_I, known)
+    known = History(start_T1.numpy(), column_E[known_E].int().numpy())
+    found_TD = old.rule.vectors(old.item_ID, old.bias_I, known)
+    user_UD[rows_T[length_T > 0]] = torch.from_numpy(found_TD)
 
 
 def _solve(table_RD: Tensor, rows_R: Tensor, known: SparseMatrix, other_CD: Tensor) -> None:

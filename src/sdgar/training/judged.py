@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.sum import Sum
 from sdgar.recommend.recommender import Recommender
 from sdgar.training.memory import ENOUGH, WEIGHTS, Memory, values_by_weight
 
@@ -116,8 +116,9 @@ def judged(before: Recommender, rows: Interactions, memory: Memory, metric: str)
 
 def _memory_of(before: Recommender, memory: Memory) -> LocalItemWeights | None:
     """Return the memory of an earlier model, solved for if it has none; None for another sum."""
-    if isinstance(before.model, Sum):
-        return before.model.second if isinstance(before.model.second, LocalItemWeights) else None
+    _, *others = before.model.parts()
+    if others:
+        return others[0] if isinstance(others[0], LocalItemWeights) else None
     own = before.history
     rows = Interactions.from_indices(before.users, before.items, own.users_E, own.items_E)
-    return memory.of(rows, before.factors.device)
+    return memory.of(rows, torch.device("cpu"))

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sdgar.arguments import at_least, not_negative
 from sdgar.data.held_out import HeldOut
@@ -26,9 +24,11 @@ from sdgar.data.interactions import Interactions
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.model import Model
-from sdgar.models.sum import Sum
+from sdgar.models.model import Floats, Indices, Model
 from sdgar.settings import Group
+
+if TYPE_CHECKING:
+    import torch
 
 WEIGHTS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """The values of γ that are tried, beside 0."""
@@ -153,23 +153,21 @@ def _values(
 ) -> dict[float, NDArray[np.float64]]:
     """Return the metric of some users with each weight, and with none."""
     k = int(metric.partition("@")[2])
-    users_T = torch.from_numpy(held_out.users_T).to(model.device)
     own = replace(held_out, users_T=np.arange(len(held_out)), unseen_XF=None)
     seen = seen.rows(held_out.users_T)
 
     def measured() -> NDArray[np.float64]:
         return evaluate(_Ready(scores_TI), own, seen=seen, ks=(k,)).per_user[metric]
 
-    with torch.no_grad():
-        scores_TI = model.score_all(users_T)
-        found = {0.0: measured()}
-        scores_TI = scores_TI.masked_fill(scores_TI == -torch.inf, 0.0)
-        other_TI = other.score_all(users_T)
-        other_TI = other_TI.masked_fill_(other_TI == -torch.inf, 0.0)
-        before = 0.0
-        for weight in weights:
-            scores_TI.add_(other_TI, alpha=weight - before)
-            found[weight], before = measured(), weight
+    scores_TI = model.score_all(held_out.users_T)
+    found = {0.0: measured()}
+    scores_TI[scores_TI == -np.inf] = 0
+    other_TI = other.score_all(held_out.users_T)
+    other_TI[other_TI == -np.inf] = 0
+    before = 0.0
+    for weight in weights:
+        scores_TI += np.float32(weight - before) * other_TI
+        found[weight], before = measured(), weight
     return found
 
 
@@ -177,22 +175,13 @@ def _values(
 class _Ready:
     """Scores that are there already; users who follow each other are looked up without a copy."""
 
-    scores_TI: Tensor
+    scores_TI: Floats
 
     @property
     def n_items(self) -> int:
-        return self.scores_TI.shape[1]
+        return int(self.scores_TI.shape[1])
 
-    @property
-    def device(self) -> torch.device:
-        return self.scores_TI.device
-
-    def score_all(self, users_B: Tensor) -> Tensor:
+    def score_all(self, users_B: Indices) -> Floats:
         first, last = int(users_B[0]), int(users_B[-1])
-        follow = last - first + 1 == len(users_B) and bool((users_B.diff() == 1).all())
+        follow = last - first + 1 == len(users_B) and bool((np.diff(users_B) == 1).all())
         return self.scores_TI[first : last + 1] if follow else self.scores_TI[users_B]
-
-
-def beside(model: Model, other: Model | None, weight: float) -> Model:
-    """Add another model, such as a memory; with a weight of 0 the model stays as it is."""
-    return model if other is None or weight == 0 else Sum(model, other, weight)

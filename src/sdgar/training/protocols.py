@@ -17,11 +17,12 @@ from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.model import Learned, Model
+from sdgar.models.model import AnyScorer, Learned, Model
+from sdgar.models.sum import weighted_sum
 from sdgar.settings import KS, METRIC
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
-from sdgar.training.memory import Memory, beside
+from sdgar.training.memory import Memory
 from sdgar.training.trained import OnPhase, Phase, Seconds, Trained
 
 PAPER_EPOCHS = 75
@@ -149,8 +150,10 @@ class Training:
         tell: OnEpoch,
         after: Fitted | None,
     ) -> Fitted:
-        def judged(model: Learned) -> Model:
-            return beside(model, memory, 0.0 if self.memory is None else self.memory.usual)
+        def judged(model: Learned) -> AnyScorer:
+            if self.memory is None or memory is None:
+                return model.scorer()
+            return weighted_sum(model.model(), memory, self.memory.usual)
 
         keeper = None
         if self.checkpoints is not None:
@@ -178,7 +181,7 @@ class Training:
         data: Interactions,
     ) -> tuple[float, dict[str, float]]:
         """Choose the memory's weight on held-out rows; return it and the metrics on these rows."""
-        return self.judged(chosen.model, memory, held_out, held_out.left_out(data))
+        return self.judged(chosen.model.model(), memory, held_out, held_out.left_out(data))
 
     def judged(
         self, model: Model, memory: LocalItemWeights | None, held_out: HeldOut, seen: History
@@ -189,7 +192,9 @@ class Training:
             before, metric = time.perf_counter(), self.options.metric
             weight = self.memory.chosen(model, memory, held_out, seen, metric)
             self.memory_seconds += time.perf_counter() - before
-        means = evaluate(beside(model, memory, weight), held_out, seen=seen, ks=self.ks).means()
+        means = evaluate(
+            weighted_sum(model, memory, weight), held_out, seen=seen, ks=self.ks
+        ).means()
         return weight, means
 
     def remember(self, data: Interactions) -> LocalItemWeights | None:
@@ -213,7 +218,7 @@ class Training:
         records = [record for _, record in self.log]
         train = sum(r.train_seconds for r in records)
         return Trained(
-            model=beside(kept.model, memory, weight),
+            model=weighted_sum(kept.model.model(), memory, weight),
             memory=weight,
             engine=self.chosen_engine,
             why=self.why,
