@@ -1,4 +1,4 @@
-"""The life of a model: trained once, told of new events by day, and trained further every night.
+"""The life of a model: trained once, updated by day with new events, trained further by night.
 
 Run: python examples/every_night.py
 """
@@ -25,10 +25,10 @@ def main() -> dict[str, float]:
     found = {"monday": alone.means()["ndcg@50"]}
 
     # By day: histories grow and new users are known at once, without training.
-    told = model.update(since, skip_unknown=True)
-    found["told of events"] = told.evaluate(test).means()["ndcg@50"]
+    updated = model.update(since, skip_unknown=True)
+    found["updated"] = updated.evaluate(test).means()["ndcg@50"]
     with tempfile.TemporaryDirectory() as folder:
-        told.save(Path(folder) / "afternoon")
+        updated.save(Path(folder) / "afternoon")
 
     # By night: a few epochs from where the model is; the command line has --from for it.
     model.partial_fit(since)

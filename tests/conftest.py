@@ -1,4 +1,4 @@
-"""Shared fixtures. Real data lies beside the repository, and tests on it skip without it."""
+"""Shared fixtures. Real data lies next to the repository, and tests on it skip without it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ settings.load_profile("sdgar")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say how another machine's rounding is asked for."""
+    """Add the option for the rounding of another machine."""
     parser.addoption(
         "--last-bits", type=int, metavar="SEED", help="round as another machine might: last_bits.py"
     )
@@ -58,7 +58,7 @@ def _rounding(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_waiting_for_the_disk() -> Iterator[None]:
-    """Let what is written stay in memory: no power is cut here. Commands in processes do wait."""
+    """Keep what is written in memory: no power is cut here. Commands in processes do wait."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: os.fstat(descriptor) and None)
         yield
@@ -97,7 +97,7 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
 
 @pytest.fixture
 def plenty_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many threads run as torch is told to use, however few cores this machine has."""
+    """As many threads run as torch is set to use, however few cores this machine has."""
     monkeypatch.setattr(cores, "_affinity", lambda: 64)
     monkeypatch.setattr(cores, "_own_quota", lambda: None)
     monkeypatch.setattr(cores, "threads_now", lambda most: most)
@@ -105,7 +105,7 @@ def plenty_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def checkerboard() -> Interactions:
-    """Even users like even items, odd users odd items; each lacks the item of its own number.
+    """Even users like even items, odd users odd items; each lacks the item of the same number.
 
     So the right first recommendation of user u is item u, whatever the model.
     """
@@ -115,7 +115,7 @@ def checkerboard() -> Interactions:
     return Interactions.from_arrays(users[liked], items[liked])
 
 
-# The first compiles nearly every kernel that the others run, beside the next ones, which run none.
+# The first compiles nearly every kernel that the others run; the next ones run none.
 _LONGEST_FIRST = (
     "conformance/test_engines", "training/test_resume", "serve_page", "training/test_workers",
     "training/test_sharded_items", "test_composed", "kernels/test_triton",
@@ -132,13 +132,13 @@ _FRESH = not sys.dont_write_bytecode and not any(Path(__file__).parent.glob("*/_
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker what there was before any of them began."""
+    """Send a worker what there was before any of them began."""
     node.workerinput["fresh"] = _FRESH
 
 
 @contextmanager
 def _in_turn(config: pytest.Config) -> Iterator[None]:
-    """Let one worker of a fresh clone compile all tests, for which the others wait.
+    """Make one worker of a fresh clone compile all tests, while the others wait.
 
     Each of them would otherwise compile every test and every package that tests import.
     """

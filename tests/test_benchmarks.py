@@ -87,7 +87,7 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
     lines = [json.loads(line) for line in report.read_text().splitlines()]
     assert [line["night"] for line in lines] == [*range(1, 11)]
     assert all(line["going_on"].keys() == line["anew"].keys() for line in lines)
-    # What is computed anew either way is the same model.
+    # A system that is computed from scratch either way is the same model.
     sums = [(line["going_on"]["sum of ndcg@50"], line["anew"]["sum of ndcg@50"]) for line in lines]
     assert all(one == two for one, two in sums)
     assert sum(one for one, _ in sums) > 0
@@ -121,11 +121,11 @@ def test_a_benchmark_runs_and_writes_its_report(case, script, monkeypatch, tmp_p
     report = tmp_path / "report.json"
     monkeypatch.setattr(sys, "argv", [name, *words, "--quick", "--json", str(report), *CASES[case]])
     script(name).main()
-    told = json.loads(report.read_text())
-    assert len(told) > 3
+    reported = json.loads(report.read_text())
+    assert len(reported) > 3
     if name == "gpu":
-        assert told["equality"]["all_same_bytes_twice"]
-        assert told["equality"]["largest_relative_error"] < 1e-4
+        assert reported["equality"]["all_same_bytes_twice"]
+        assert reported["equality"]["largest_relative_error"] < 1e-4
 
 
 def test_what_the_first_use_is_timed_by_runs(script, capsys):
@@ -135,7 +135,7 @@ def test_what_the_first_use_is_timed_by_runs(script, capsys):
 
 def test_every_script_is_run_by_a_test():
     shared = {"common", "grids", "table_templates", "trainers"}
-    alone = {"accuracy", "busy_neighbour", "digests", "nights", "tables"}  # have tests of their own
+    alone = {"accuracy", "busy_neighbour", "digests", "nights", "tables"}  # have separate tests
     names = {path.stem for path in BENCHMARKS.glob("*.py")}
     assert names == shared | alone | {case.split()[0] for case in CASES}
 
@@ -198,7 +198,7 @@ def test_a_grid_is_run_once(script, tmp_path, capsys):
     assert "citeulike bpr paper 0" in capsys.readouterr().out
 
 
-def test_digests_tell_whether_a_change_changes_what_is_learned(script, monkeypatch, tmp_path):
+def test_digests_show_whether_a_change_changes_what_is_learned(script, monkeypatch, tmp_path):
     import sdgar
 
     digests = script("digests")
@@ -220,7 +220,7 @@ def test_draws_can_be_drawn(script, tmp_path):
     assert (tmp_path / "draws.png").stat().st_size > 1000
 
 
-def searched_yardsticks(grids, path: Path) -> Path:
+def searched_baselines(grids, path: Path) -> Path:
     """A report of the search in which the last setting that was tried is the best of its row."""
     lines = [job | {"valid": place / 1000} for place, job in enumerate(grids.yardsticks())]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -231,7 +231,7 @@ def test_grids_name_systems_and_settings_that_there_are(script, monkeypatch, tmp
     from sdgar.systems.make import make_again
 
     grids = script("grids")
-    report = searched_yardsticks(grids, tmp_path / "search.jsonl")
+    report = searched_baselines(grids, tmp_path / "search.jsonl")
     monkeypatch.setattr(grids, "SEARCHED_YARDSTICKS", report)
     for name, grid in grids.GRIDS.items():
         jobs = grid()
@@ -240,13 +240,13 @@ def test_grids_name_systems_and_settings_that_there_are(script, monkeypatch, tmp
             make_again(job["system"], job["settings"])
 
 
-def test_every_yardstick_has_as_many_tries_and_the_best_of_each_goes_on(
+def test_every_baseline_has_as_many_tries_and_the_best_of_each_goes_on(
     script, monkeypatch, tmp_path
 ):
     grids = script("grids")
     assert {len(tried) for _, tried in grids.TRIES.values()} == {12}
     assert all(tried.count(one) == 1 for _, tried in grids.TRIES.values() for one in tried)
-    report = searched_yardsticks(grids, tmp_path / "search.jsonl")
+    report = searched_baselines(grids, tmp_path / "search.jsonl")
     monkeypatch.setattr(grids, "SEARCHED_YARDSTICKS", report)
     final = [job for job in grids.yardsticks_final() if job["data"] == "douban"]
     wanted = [
@@ -266,7 +266,7 @@ accuracy.main(*sys.argv[1:])
 """
 
 
-def test_yardsticks_are_searched_and_measured_by_torch_and_numpy_alone(script, tmp_path):
+def test_baselines_are_searched_and_measured_by_torch_and_numpy_alone(script, tmp_path):
     grids, folder = script("grids"), packed(tmp_path)
     small = {"dim": 4, "device": "cpu"}
     jobs = [
@@ -364,12 +364,12 @@ def test_every_marked_table_is_made_by_something(script):
                 assert tables.templates()[name].page == str(page.relative_to(tables.ROOT))
 
 
-def test_a_command_is_told_without_the_places_of_a_machine(script, monkeypatch, tmp_path):
+def test_a_command_is_reported_without_the_places_of_a_machine(script, monkeypatch, tmp_path):
     inside = BENCHMARKS / "reports" / "one.json"
     words = ["benchmarks/one.py", "--before", str(tmp_path / "src"), "--json", str(inside), "--n=/"]
     monkeypatch.setattr(sys, "argv", words)
-    told = script("common").machine()["command"]
-    assert told == (
+    reported = script("common").machine()["command"]
+    assert reported == (
         "python benchmarks/one.py --before src --json benchmarks/reports/one.json --n=/"
     )
 

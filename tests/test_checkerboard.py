@@ -1,6 +1,6 @@
 """Every system on a problem whose right answer is known: two kinds of users, two kinds of items.
 
-Users like items of their own colour only, and each has some of them. What is left of their colour
+Users like only items of one colour, and each user has some of them. What is left of their colour
 must come before everything else.
 """
 
@@ -58,7 +58,7 @@ def test_the_rest_of_the_own_colour_comes_first(liked, name):
         assert set(best["item"].to_list()) == left, (user, best)
 
 
-def test_most_popular_cannot_tell(liked):
+def test_most_popular_cannot_know(liked):
     """The problem is no gift: without the user's own colour it is not solved."""
     model = SYSTEMS["popular"]().fit(Interactions.from_arrays(*np.nonzero(liked)))
     colours = {(r["user"] + r["item"]) % 2 for r in model.recommend(k=5).to_dicts()}

@@ -50,10 +50,10 @@ def fits(discriminator: str, sampler: str, objective: str) -> bool:
 
 
 def combinations() -> list[Any]:
-    """All parts with all. Of those that fit, so many that every two parts meet that can meet."""
+    """All parts with all: enough of the valid ones that every two compatible parts meet."""
     parts = [sorted(names) for names in (DISCRIMINATORS, SAMPLERS, OBJECTIVES)]
     found, met = [], set()
-    # Those that are alike come apart, as in a Latin square, so that few are enough.
+    # Similar ones are separated, as in a Latin square, so that few are enough.
     for places in sorted(
         itertools.product(*(range(len(names)) for names in parts)),
         key=lambda places: sum(places) % len(OBJECTIVES),
@@ -118,7 +118,7 @@ def test_networks_learn_who_likes_what(coloured, discriminator):
     assert np.mean(own) > 0.8  # 2 of the 22 items a user does not have are of the own colour
 
 
-def test_a_sequence_model_learns_an_order_that_users_cannot_tell():
+def test_a_sequence_model_learns_an_order_that_users_cannot_know():
     # Everybody walks the same circle of 40 items from another place, and has the last five steps.
     start = np.arange(120) % 40
     steps = np.arange(6)
@@ -238,7 +238,7 @@ def test_own_parts_are_used_by_name(coloured):
 
     @sdgar.register_discriminator("heir")
     class Heir(Additive):
-        """Without a constructor of its own."""
+        """Without a constructor."""
 
     assert settings_of("discriminator", "heir") == {"scale": float}
 
@@ -427,11 +427,11 @@ def test_a_network_without_vectors_answers_for_single_contexts(coloured):
         early_stopping=False, device="cpu",
     ).fit(rows)  # fmt: skip
     everyone = model.recommend(k=2)
-    asked = model.recommend([{"user": 5, "half": 1}, {"user": 2, "half": 0}], k=2)
+    queried = model.recommend([{"user": 5, "half": 1}, {"user": 2, "half": 0}], k=2)
     for user, half in ((5, 1), (2, 0)):
         chosen = (pl.col("user") == user) & (pl.col("half") == half)
         # A network scores two contexts by other matrix products than all: equal up to rounding.
-        assert_frame_equal(asked.filter(chosen), everyone.filter(chosen), check_exact=False)
+        assert_frame_equal(queried.filter(chosen), everyone.filter(chosen), check_exact=False)
 
 
 @pytest.mark.parametrize(

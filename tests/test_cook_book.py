@@ -83,7 +83,7 @@ def place(tmp_path_factory):
     return folder
 
 
-@pytest.mark.skipif(not STEPS, reason="docs/ is not beside the tests")
+@pytest.mark.skipif(not STEPS, reason="docs/ is not next to the tests")
 @pytest.mark.filterwarnings("ignore")  # small data is warned of, and so are strangers
 def test_every_step_runs(place, monkeypatch):
     for package in ("faiss", "onnx", "optuna"):

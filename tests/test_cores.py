@@ -1,4 +1,4 @@
-"""Threads are as many as the process may use, by affinity, quota and what is asked for."""
+"""Threads are as many as the process may use, by affinity, quota and settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHERS = (
 
 
 def machine(root: Path, own: str, mounts: str, files: dict[str, str], *, cpuset: str = "/") -> Path:
-    """A made-up machine whose groups have these files."""
+    """A fake machine whose groups have these files."""
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/self/cgroup").write_text(f"4:cpuset:{cpuset}\n{own}\n")
     (root / "proc/self/mountinfo").write_text(OTHERS + mounts)
@@ -141,10 +141,10 @@ def test_the_quota_is_the_least_of_all_groups(levels):
     quota=st.none() | st.floats(0.01, 300),
     asked=st.integers(1, 256),
 )
-def test_no_bound_is_passed_and_one_of_them_is_reached(machine, share, quota, asked):
+def test_no_bound_is_passed_and_one_of_them_is_reached(machine, share, quota, queried):
     affinity = max(1, round(share * machine))
-    found = Cores(machine, affinity, quota, asked)
-    bounds = [affinity, asked, *([] if quota is None else [max(1, math.ceil(quota))])]
+    found = Cores(machine, affinity, quota, queried)
+    bounds = [affinity, queried, *([] if quota is None else [max(1, math.ceil(quota))])]
     assert found.threads == min(bounds)
 
 
@@ -177,29 +177,29 @@ def test_the_affinity_of_this_process_counts(monkeypatch):
     assert cores.threads() == len(before)
 
 
-def test_systems_that_know_no_affinity_use_all_cores(monkeypatch):
+def test_systems_without_affinity_use_all_cores(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.delattr(os, "process_cpu_count", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert cores.found().affinity == 6
 
 
-def test_newer_versions_of_python_are_asked_by_their_own_name(monkeypatch):
+def test_newer_versions_of_python_are_called_by_their_own_name(monkeypatch):
     monkeypatch.setattr(os, "process_cpu_count", lambda: 5, raising=False)
     assert cores.found().affinity == 5
 
 
 @pytest.mark.parametrize(
-    ("said", "asked"), [("3", 3), ("2,4", 2), ("", 9), ("0", 9), ("many", 9), (None, 9)]
+    ("said", "queried"), [("3", 3), ("2,4", 2), ("", 9), ("0", 9), ("many", 9), (None, 9)]
 )
-def test_before_torch_is_imported_its_variable_is_asked(monkeypatch, said, asked):
+def test_before_torch_is_imported_its_variable_is_read(monkeypatch, said, queried):
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.setattr(os, "cpu_count", lambda: 9)
     if said is None:
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     else:
         monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert cores.found().asked == asked
+    assert cores.found().asked == queried
     with cores.one_thread():
         assert "torch" not in sys.modules
 

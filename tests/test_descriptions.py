@@ -43,7 +43,7 @@ def few_lines(thing: object) -> list[str]:
     return lines
 
 
-def test_data_tells_its_size_its_account_its_times_and_weights(data):
+def test_data_reports_its_size_its_account_its_times_and_weights(data):
     title, account, more = few_lines(data)
     assert title == "Interactions: 12 users × 7 items, 60 rows (71.429 % filled)"
     assert account == "60 rows read = 60 kept"
@@ -55,7 +55,7 @@ def test_times_that_are_no_dates_are_numbers():
     assert few_lines(some)[-1] == "times from 1 to 2,500 · no weights"
 
 
-def test_data_tells_the_fields_of_contexts_and_its_features():
+def test_data_reports_the_fields_of_contexts_and_its_features():
     some = sdgar.Interactions.from_contexts({"user": ["a", "b"], "city": ["x", "y"]}, [1, 2])
     known = sdgar.Features.from_columns([1, 2], {"colour": ["red", "blue"]})
     lines = few_lines(some.with_features(None, known))
@@ -67,7 +67,7 @@ def test_data_tells_the_fields_of_contexts_and_its_features():
     assert few_lines(known)[0] == "Features: 2 of 2 ids, 2 set"
 
 
-def test_a_model_tells_its_settings_before_and_what_came_of_it_after(model):
+def test_a_model_reports_its_settings_before_and_what_came_of_it_after(model):
     before = sdgar.SDSoftmax(dim=64)
     assert few_lines(before) == ["SDSoftmax(dim=64), not fitted yet: call fit(train)"]
     lines = few_lines(model)
@@ -80,12 +80,12 @@ def test_a_model_tells_its_settings_before_and_what_came_of_it_after(model):
     assert len(few_lines(model.trained_)) == 3
 
 
-def test_a_loaded_model_tells_the_same(model, tmp_path):
+def test_a_loaded_model_reports_the_same(model, tmp_path):
     loaded = sdgar.load(model.save(tmp_path / "m"))
     assert few_lines(loaded) == ["Recommender of system bpr", *few_lines(model)[1:]]
 
 
-def test_a_model_with_a_report_tells_it_beside_most_popular(model):
+def test_a_model_with_a_report_reports_it_with_most_popular(model):
     saved = model.recommender_._saved
     report = {
         "test": {"ndcg@50": 0.25}, "most_popular": {"ndcg@50": 0.125}, "seconds": {"total": 3.2}
@@ -118,7 +118,7 @@ def test_a_report_has_a_line_for_each_length_of_list(model, parts):
     assert many[-1] == "see means() for @4, @5"
 
 
-def test_a_split_tells_both_parts_and_its_warning(parts, data):
+def test_a_split_reports_both_parts_and_its_warning(parts, data):
     assert few_lines(parts)[0].startswith("Split: per user")
     assert few_lines(parts)[1] == f"train: {parts.train.sizes()}"
     assert few_lines(sdgar.split(data, "leave-last-out"))[-1].startswith("warning: leave-last-out")

@@ -195,7 +195,7 @@ def test_the_package_gives_its_names_lazily():
 
 
 @pytest.mark.parametrize(
-    ("asked", "optimizer", "ran"),
+    ("queried", "optimizer", "ran"),
     [
         ("eager", "lazy-adam", "eager"),
         ("fused-cpu", "lazy-adam", "fused-cpu"),
@@ -203,9 +203,11 @@ def test_the_package_gives_its_names_lazily():
         ("auto", "adam", "eager"),
     ],
 )
-def test_the_manifest_tells_how_the_model_was_made(checkerboard, tmp_path, asked, optimizer, ran):
+def test_the_manifest_reports_how_the_model_was_made(
+    checkerboard, tmp_path, queried, optimizer, ran
+):
     model = BPR(
-        epochs=2, early_stopping=False, seed=9, engine=asked, optimizer=optimizer, device="cpu"
+        epochs=2, early_stopping=False, seed=9, engine=queried, optimizer=optimizer, device="cpu"
     )
     model.fit(checkerboard).save(tmp_path / "m")
     about = sdgar.load(tmp_path / "m").about

@@ -16,7 +16,7 @@ from sdgar.systems.names import SYSTEMS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="examples/ is not beside the tests")
+pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="examples/ is not next to the tests")
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def test_features_help_where_items_are_rare(run):
     assert found["with genres"] > 1.5 * found["ids only"], found
 
 
-def test_a_model_is_told_of_events_by_day_and_trained_further_by_night(run):
+def test_a_model_is_updated_by_day_and_trained_further_by_night(run):
     found = run("every_night")
-    assert found["told of events"] > found["monday"], found
-    assert found["trained further"] > found["told of events"], found
+    assert found["updated"] > found["monday"], found
+    assert found["trained further"] > found["updated"], found
     assert found["users in the end"] > found["users on monday"], found
 
 

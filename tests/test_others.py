@@ -60,7 +60,7 @@ def test_where_nothing_is_known_all_cores_are_free():
     assert worth_threads(FreeCores(lambda: None).look(), 7) == 7
 
 
-def test_a_process_that_was_forked_begins_to_count_anew():
+def test_a_process_that_was_forked_begins_to_count_again():
     start = time.perf_counter() - 1e4
     seen = [(start, 0.0, 50.0), (start + 0.2, 0.0, 1.0), (start + 0.6, 0.9, 1.5)]
     uses = iter([CoreUse(4, *one) for one in seen])
@@ -111,7 +111,7 @@ def test_a_busy_neighbour_is_noticed_and_this_process_is_not():
     neighbours = [subprocess.Popen([sys.executable, "-S", "-c", count]) for _ in range(n)]
     try:
         time.sleep(0.45)
-        beside = free.look()
+        among_neighbours = free.look()
         while time.perf_counter() - free._before.clock < 0.45:
             sum(range(1000))
         still = free.look()
@@ -119,7 +119,7 @@ def test_a_busy_neighbour_is_noticed_and_this_process_is_not():
         for one in neighbours:
             one.kill()
             one.wait()
-    assert beside < 0.6 * n
+    assert among_neighbours < 0.6 * n
     assert still < 0.8 * n
 
 
@@ -177,19 +177,19 @@ def test_nothing_is_kept_after_the_work(monkeypatch):
     monkeypatch.setattr(cores, "threads", lambda: 2)
     monkeypatch.setattr(cores, "threads_now", lambda most: most)
 
-    class Room:
+    class Buffer:
         pass
 
-    room = Room()
-    alive = weakref.ref(room)
+    buffer = Buffer()
+    alive = weakref.ref(buffer)
 
-    def part(first: int, last: int, room: Room) -> None:
-        assert room is not None
+    def part(first: int, last: int, buffer: Buffer) -> None:
+        assert buffer is not None
 
     gc.disable()
     try:
-        threads.share(part, 64, 10**6, room)
-        del room
+        threads.share(part, 64, 10**6, buffer)
+        del buffer
         assert alive() is None
     finally:
         gc.enable()
@@ -203,7 +203,7 @@ def test_a_product_in_one_thread_is_that_of_all():
     np.testing.assert_array_equal(alone.numpy(), (a @ b.T).numpy())
 
 
-@pytest.mark.skipif(cores._openmp() is None, reason="torch does as it was told")
+@pytest.mark.skipif(cores._openmp() is None, reason="torch uses the given number")
 def test_arms_products_start_no_threads():
     a = torch.randn(600, 600)
     a @ a

@@ -1,4 +1,4 @@
-"""Python tells what it does, on the right channel and only where it should."""
+"""Python reports what it does, on the right channel and only where it should."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def as_users_have_it(monkeypatch):
     monkeypatch.delenv("SDGAR_VERBOSE")
 
 
-def test_reading_tells_the_columns_and_the_account_of_the_rows(as_users_have_it, capsys):
+def test_reading_reports_the_columns_and_the_account_of_the_rows(as_users_have_it, capsys):
     sdgar.read(ROWS)
     out, err = capsys.readouterr()
     assert out == ""
@@ -42,7 +42,7 @@ def test_reading_tells_the_columns_and_the_account_of_the_rows(as_users_have_it,
 
 
 @pytest.mark.parametrize("model", [sdgar.BPR(**QUICK), sdgar.IALS(dim=2), sdgar.MostPopular()])
-def test_fitting_tells_that_it_is_done(model, data, as_users_have_it, capsys):
+def test_fitting_reports_that_it_is_done(model, data, as_users_have_it, capsys):
     model.fit(data)
     err = capsys.readouterr().err
     assert err.splitlines()[-1].startswith(f"sdgar: {model.system_name} is ready after ")
@@ -121,7 +121,7 @@ def test_a_log_file_gets_a_line_every_few_seconds(monkeypatch, capsys):
     ]
 
 
-def test_what_is_wrong_with_a_generator_is_told_once(capsys):
+def test_what_is_wrong_with_a_generator_is_reported_once(capsys):
     ill = EpochRecord(1, 0.5, 1.0, complaint="the generator has collapsed: x is one-hot.")
     with progress.training("sdgar", "9 rows", 40, metric="ndcg@50", verbose=True) as hears:
         hears("choose", ill)
@@ -159,7 +159,7 @@ def test_a_notebook_gets_one_line_that_changes_in_its_place(monkeypatch, capsys)
     assert capsys.readouterr().err == "sdgar: training bpr on 9 rows\n"
 
 
-def test_an_own_listener_hears_every_epoch_beside_the_bar(data):
+def test_an_own_listener_hears_every_epoch_next_to_the_bar(data):
     heard = []
     sdgar.BPR(**QUICK).fit(data, on_epoch=lambda phase, epoch: heard.append((phase, epoch.epoch)))
     assert heard == [("final", 1), ("final", 2)]
@@ -171,16 +171,16 @@ def test_a_fitted_model_can_be_copied(data):
     assert again.recommend(["cid"], k=1).equals(model.recommend(["cid"], k=1))
 
 
-def test_work_in_steps_tells_how_far_it_is(monkeypatch, as_users_have_it, capsys):
+def test_work_in_steps_reports_how_far_it_is(monkeypatch, as_users_have_it, capsys):
     monkeypatch.setattr(progress, "_SECONDS", 0.0)
-    with progress.working("weights between items", verbose=None) as told:
-        told("rows", 1, 3)
-        told("neighbours", 0, 0)
+    with progress.working("weights between items", verbose=None) as reported:
+        reported("rows", 1, 3)
+        reported("neighbours", 0, 0)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
         "sdgar: weights between items: rows, 33%",
         "sdgar: weights between items: neighbours, 0%",
     ]
-    with progress.working("weights between items", verbose=False) as told:
-        told("rows", 1, 3)
+    with progress.working("weights between items", verbose=False) as reported:
+        reported("rows", 1, 3)
     assert capsys.readouterr().err == ""

@@ -19,7 +19,7 @@ KINDS = pytest.mark.parametrize("kind", SYSTEMS.values(), ids=SYSTEMS)
 
 
 def _examples(name: str) -> list[doctest.DocTest]:
-    """Those of a public name itself, and of the methods of a class."""
+    """The examples of a public name, and of the methods of a class."""
     public = getattr(sdgar, name)
     homes = {name: public}
     if inspect.isclass(public):
@@ -41,7 +41,7 @@ def _runs_it() -> dict[str, str]:
 @pytest.mark.parametrize("name", sdgar.__all__)
 def test_every_public_name_has_an_example_that_is_true(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(SYSTEMS, "_own", {})  # an example makes a system of its own
+    monkeypatch.setattr(SYSTEMS, "_own", {})  # an example makes a system
     # The compiled engines take seconds to compile, and are tested elsewhere.
     monkeypatch.setattr(choose, "FUSED", dict.fromkeys(choose.FUSED, "eager"))
     before = sdgar.show.progress._setting.on

@@ -83,7 +83,7 @@ def test_indices_are_uniform():
     assert stats.chisquare(counts).pvalue > 1e-6
 
 
-def test_normal_numbers_are_normal_and_do_not_depend_on_how_many_are_asked_for():
+def test_normal_numbers_are_normal_and_do_not_depend_on_how_many_are_requested():
     z = normal(3, Stream.INIT_ITEM, 1_000_001)
     assert stats.kstest(z[:200_000], "norm").pvalue > 1e-6
     np.testing.assert_array_equal(normal(3, Stream.INIT_ITEM, 10), z[:10])
@@ -137,7 +137,7 @@ def test_epochs_seeds_and_streams_have_orders_of_their_own():
     assert len(orders) == 3 * 2 * 4
 
 
-def test_the_last_word_of_a_counter_tells_streams_and_epochs_apart():
+def test_the_last_word_of_a_counter_separates_streams_and_epochs():
     words = {tail(stream, epoch) for stream in Stream for epoch in (0, 1, 255, 2**24 - 1)}
     assert len(words) == 4 * len(Stream)
     assert max(words) < 2**32

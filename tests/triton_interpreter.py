@@ -13,7 +13,7 @@ from typing import Any
 
 
 def exchange_once_a_launch() -> None:
-    """Let launches from now on exchange the functions of a module once."""
+    """Make launches from now on exchange the functions of a module once."""
     from triton import language
     from triton.runtime import interpreter
 
@@ -26,7 +26,7 @@ def exchange_once_a_launch() -> None:
         known = function.__globals__.values()
         return frozenset(one for one in known if one is language or one is language.core)
 
-    def launch_anew(self: Any, *args: Any, **named: Any) -> None:
+    def launch_again(self: Any, *args: Any, **named: Any) -> None:
         exchanged.clear()
         launch(self, *args, **named)
 
@@ -36,5 +36,5 @@ def exchange_once_a_launch() -> None:
         exchanged.update(seen_by(function))
         return exchange(function)
 
-    interpreter.GridExecutor.__call__ = launch_anew
+    interpreter.GridExecutor.__call__ = launch_again
     interpreter._patch_lang = exchange_if_new

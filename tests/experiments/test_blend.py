@@ -68,7 +68,7 @@ def test_the_weight_can_be_chosen_on_a_part_of_the_training_rows(models, part):
     found = sdgar.blend(models["ials"], models["near"], train=part.train)
     assert found.weight > 0
     assert found.chosen_on > 0
-    # What is kept are the models as they were, not those that chose the weight.
+    # The sum has the given models, not the ones that chose the weight.
     assert found.model.model.first is models["ials"].recommender_.model
 
 

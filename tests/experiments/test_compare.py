@@ -284,11 +284,11 @@ def test_everything_is_written_whole_and_says_the_same(unbroken, tmp_path):
     assert save(unbroken, tmp_path) is None
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["compare.csv", "compare.json", "compare.md", "compare.png"]
-    told = json.loads((tmp_path / "compare.json").read_text())
-    assert told == json.loads(json.dumps(unbroken.as_dict()))
+    reported = json.loads((tmp_path / "compare.json").read_text())
+    assert reported == json.loads(json.dumps(unbroken.as_dict()))
     frame = pl.read_csv(tmp_path / "compare.csv")
-    assert frame["system"].to_list() == [row["system"] for row in told["systems"]]
-    assert frame[METRIC].to_list() == [row[METRIC] for row in told["systems"]]
+    assert frame["system"].to_list() == [row["system"] for row in reported["systems"]]
+    assert frame[METRIC].to_list() == [row[METRIC] for row in reported["systems"]]
     table = (tmp_path / "compare.md").read_text().splitlines()
     assert [line.split(" | ")[0].strip("| ") for line in table[2:5]] == frame["system"].to_list()
     assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")

@@ -51,8 +51,8 @@ def test_epochs_after_the_last_look_go_on_with_all_rows():
     assert [record.epoch for record in records] == [1, 2, 3, 4]
     above, *_ = training_figure(records, title="t", metric="m").axes
     assert above.get_legend().get_texts()[1].get_text() == "all rows from here on: 0.2000"
-    anew = [("final", EpochRecord(1, 1.0, 0.1))]
-    assert [record.epoch for record in first_pass(chosen + anew)] == [1, 2]
+    restarted = [("final", EpochRecord(1, 1.0, 0.1))]
+    assert [record.epoch for record in first_pass(chosen + restarted)] == [1, 2]
 
 
 def test_the_picture_is_a_png(tmp_path):
@@ -80,7 +80,7 @@ def test_a_run_is_drawn_if_its_looks_make_a_curve(tmp_path, monkeypatch):
     assert not (tmp_path / "b.png").exists()
 
 
-def test_a_training_leaves_its_picture_beside_its_log(tmp_path):
+def test_a_training_leaves_its_picture_next_to_its_log(tmp_path):
     rows = "".join(f"u{i % 12},i{i * 7 % 10}\n" for i in range(60))
     (tmp_path / "events.csv").write_text("user,item\n" + rows)
     few = ("dim=4", "epochs=4", "early_stopping__every=1", "early_stopping__patience=9")

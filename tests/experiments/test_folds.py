@@ -92,14 +92,14 @@ def test_the_test_pairs_users_over_all_folds_each_of_them_once(found, windows):
     assert other.versus.t_p == pytest.approx(ttest_rel(a, b).pvalue, rel=1e-6)
 
 
-def test_the_folds_and_who_is_new_in_them_are_told(found, windows, tmp_path):
-    told = found.as_dict()
-    assert [fold["how"] for fold in told["folds"]] == [fold.how for fold in windows.folds]
+def test_the_folds_and_who_is_new_in_them_are_reported(found, windows, tmp_path):
+    reported = found.as_dict()
+    assert [fold["how"] for fold in reported["folds"]] == [fold.how for fold in windows.folds]
     for name in ("users", "rows", "unknown_users", "unknown_user_rows"):
-        each = [fold["counts"][name] for fold in told["folds"]]
-        assert told["counts"][name] == sum(each)
-    assert "3 folds" in told["test"]
-    assert [(r["seed"], r["fold"]) for r in told["systems"][0]["runs"]][:2] in (
+        each = [fold["counts"][name] for fold in reported["folds"]]
+        assert reported["counts"][name] == sum(each)
+    assert "3 folds" in reported["test"]
+    assert [(r["seed"], r["fold"]) for r in reported["systems"][0]["runs"]][:2] in (
         [(0, 0), (1, 0)],
         [(None, 0), (None, 1)],
     )
@@ -148,12 +148,12 @@ def test_users_that_are_held_out_whole_are_folded_in(data, tmp_path):
         assert metrics[model.system_name] == folded.means()
     assert found.counts.folded_in == found.counts.users == fold.held_out.n_users
     assert "folded in" in found.definition
-    told = run(
+    reported = run(
         EASE(), fold.train, test=fold.held_out, valid=None, protocol="validated",
         out=tmp_path / "run", ks=(5, 20), histories=fold.histories,
     )  # fmt: skip
-    assert told.test.means() == metrics["ease"]
-    assert told.popular.means() == metrics["popular"]
+    assert reported.test.means() == metrics["ease"]
+    assert reported.popular.means() == metrics["popular"]
 
 
 def test_what_cannot_fold_in_is_refused_before_it_is_trained(data, tmp_path):

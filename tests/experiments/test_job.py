@@ -30,12 +30,12 @@ def job() -> Job:
 
 
 def test_a_job_comes_back_from_the_folder_of_its_run(tmp_path):
-    told = job()
-    with Workspace(tmp_path / "run", {"seed": 0}, command=asdict(told)):
+    reported = job()
+    with Workspace(tmp_path / "run", {"seed": 0}, command=asdict(reported)):
         found = interrupted(tmp_path / "run")
-    assert json.dumps(asdict(found)) == json.dumps(asdict(told))  # JSON has no tuples
+    assert json.dumps(asdict(found)) == json.dumps(asdict(reported))  # JSON has no tuples
     assert found.read_options().context == ("user",)
-    assert found.estimator().plain_params() == told.settings
+    assert found.estimator().plain_params() == reported.settings
 
 
 def test_a_setting_that_the_system_does_not_have_is_not_dropped():
@@ -44,9 +44,9 @@ def test_a_setting_that_the_system_does_not_have_is_not_dropped():
     with pytest.raises(UsageError, match="sead"):
         make("bpr", {}, common={"sead": 3})
     assert make("popular", {}, common={"seed": 3}).get_params() == {}
-    told = replace(job(), settings={**job().settings, "states": 4})
+    reported = replace(job(), settings={**job().settings, "states": 4})
     with pytest.raises(UsageError, match="states"):
-        told.estimator()
+        reported.estimator()
 
 
 def test_a_job_trains_measures_and_saves(tmp_path):
@@ -66,7 +66,7 @@ def test_a_job_trains_measures_and_saves(tmp_path):
     ],
 )
 @pytest.mark.parametrize("command", ["train", "tune"])
-def test_wrong_parts_and_settings_are_told_before_a_file_is_looked_for(
+def test_wrong_parts_and_settings_are_reported_before_a_file_is_looked_for(
     command, words, said, tmp_path
 ):
     if command == "tune" and words[0] != "--set":

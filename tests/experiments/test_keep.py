@@ -1,4 +1,4 @@
-"""What is saved is what one would deploy: a model of all rows, with its measurement beside it."""
+"""What is saved is what one would deploy: a model of all rows, with its measurement."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_file_alone_gives_a_model_that_knows_everyone_and_recommends_nothing_t
     assert len(lists.filter(pl.col("user") == "only one row")) == 10
 
 
-def test_the_measured_model_is_kept_if_asked_for_or_if_the_test_rows_have_a_file(events, tmp_path):
+def test_the_measured_model_is_kept_if_requested_or_if_the_test_rows_have_a_file(events, tmp_path):
     words = ("--system", "bpr", "--set", "epochs=3", "--engine", "eager", "--json")
     kept = result_of(sdgar("train", events, "--out", tmp_path / "a", *words, "--keep", "measured"))
     assert kept["kept"]["rows"] == "measured"

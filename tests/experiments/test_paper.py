@@ -43,7 +43,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def small_shapes():
-    """What is made up is hundreds of times smaller, and timed twice only."""
+    """Synthetic data is hundreds of times smaller, and timed twice only."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("amazon", "echonest"):
             patch.setitem(seconds.PRESETS, name, SMALL)
@@ -184,7 +184,7 @@ def test_bad_input_is_named(tmp_path, words, said):
 SEARCHES = Path(__file__).parents[2] / "benchmarks" / "reports" / "table2"
 
 
-@pytest.mark.skipif(not SEARCHES.is_dir(), reason="benchmarks/ is not beside the tests")
+@pytest.mark.skipif(not SEARCHES.is_dir(), reason="benchmarks/ is not next to the tests")
 @pytest.mark.parametrize("data", chosen.REAL)
 def test_the_settings_are_the_best_of_the_search_on_validation_rows(data):
     lines = (SEARCHES / f"{data}-search.jsonl").read_text().splitlines()
@@ -212,8 +212,8 @@ def test_a_straight_line_is_found():
     assert seconds.straight([1.0, 2.0, 3.0], [1.0, 2.0, 1.0])[2] < 0.1
 
 
-def test_what_another_device_left_is_shown_beside(tmp_path):
-    """A time on one device is no piece of another, whose rows stand beside it."""
+def test_what_another_device_left_is_shown_too(tmp_path):
+    """A time on one device does not count for another, whose rows are shown too."""
 
     def piece(device: str, value: int) -> measurements.Measurement:
         return measurements.Measurement(

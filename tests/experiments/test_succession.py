@@ -1,4 +1,4 @@
-"""The model of today beside that of yesterday: measured on the same rows, replaced or refused."""
+"""Today's and yesterday's model: measured on the same rows, replaced or refused."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_rows_that_the_model_knows_are_nothing_to_measure_on(data, known_E, mond
             succession.require_rule(rule)
 
 
-def test_a_model_beside_itself_does_not_differ(data, known_E):
+def test_a_model_compared_with_itself_does_not_differ(data, known_E):
     model = Quick(dim=4).fit(data[known_E]).recommender_
     found = compared(
         model, model, data[known_E], data[~known_E], ks=(10,), metric="ndcg@10"
@@ -114,16 +114,16 @@ def test_both_models_are_measured_for_the_same_users_each_as_if_alone(kind, data
     model = kind(**settings).fit(data[known_E]).recommender_
     test = data[~known_E]
     found = compared(model, earlier, data[known_E], test, ks=(10,), metric="recall@10")
-    taught = informed(earlier, data[known_E])
+    updated = informed(earlier, data[known_E])
     both = [
         user for user in test.users.values.tolist()
-        if model.users.index_of([user])[0] >= 0 and taught.users.index_of([user])[0] >= 0
+        if model.users.index_of([user])[0] >= 0 and updated.users.index_of([user])[0] >= 0
     ]  # fmt: skip
     assert len(both) == found.paired.users
     assert found.left_out == test.n_users - len(both)
     known_U = model.users.index_of(test.users.values) >= 0
     assert (len(both) < known_U.sum()) == (kind is BPR)  # whose models fold nobody in
-    for report, one in ((found.new, model), (found.earlier, taught)):
+    for report, one in ((found.new, model), (found.earlier, updated)):
         for place, user in enumerate(both[:10]):
             own = set(test.items.at(test.history.of(int(test.users.index_of([user])[0]))).tolist())
             listed = one.recommend([user], k=10)["item"].to_list()
@@ -154,10 +154,10 @@ def test_a_saved_model_is_made_again_with_its_settings_but_for_those_given(monda
 
 def test_a_command_goes_on_from_a_run_and_takes_its_place(files, monday, tmp_path, data):
     out = sdgar("train", files["all"], "--from", monday, "--out", tmp_path / "tuesday", "--json")
-    told = result_of(out)
-    assert told["epochs"] == SHORT["warm_start__epochs"]
-    assert told["kept"]["interactions"] == len(data)
-    assert set(told["succession"]["paired"]) >= {"difference", "low", "high"}
+    reported = result_of(out)
+    assert reported["epochs"] == SHORT["warm_start__epochs"]
+    assert reported["kept"]["interactions"] == len(data)
+    assert set(reported["succession"]["paired"]) >= {"difference", "low", "high"}
     saved = load(tmp_path / "tuesday")
     assert saved.about["system"] == "bpr"
     assert saved.about["hyper_parameters"] == load(monday).about["hyper_parameters"]

@@ -1,4 +1,4 @@
-"""A search chooses on validation rows, goes on after an interruption, and repeats nothing."""
+"""A search chooses on validation rows, resumes after an interruption, and repeats nothing."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_what_a_trial_must_beat_is_the_median_of_those_before_it():
                 proposal.look(epoch, value)
             proposal.complete(value, seconds=1.0, best_epoch=15)
         proposal = study.propose()
-        proposal.look(5, 0.0)  # too early to tell
+        proposal.look(5, 0.0)  # too early
         proposal.look(10, 0.31)
         with pytest.raises(PrunedError):
             study.propose().look(10, 0.29)

@@ -18,12 +18,12 @@ import time
 from pathlib import Path
 
 from .hours import Limits, child, run
-from .target import PLANTED, ROOMS, judged
+from .target import MODULES, PLANTED, outcome_of
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.fuzz", description=__doc__)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(ROOMS))
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(MODULES))
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--cases", type=int, default=sys.maxsize, help="stop after so many")
     parser.add_argument("--seed", type=int, default=0)
@@ -34,12 +34,12 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    targets = given.targets or list(ROOMS)
-    if unknown := set(targets) - {*ROOMS, *PLANTED}:
-        parser.error(f"there is no target {min(unknown)!r}; there are {', '.join(ROOMS)}")
+    targets = given.targets or list(MODULES)
+    if unknown := set(targets) - {*MODULES, *PLANTED}:
+        parser.error(f"there is no target {min(unknown)!r}; there are {', '.join(MODULES)}")
     limits = Limits(given.seconds, given.mib)
     if given.again:
-        outcome = judged(
+        outcome = outcome_of(
             json.loads((given.again / "finding.json").read_text())["target"], given.again / "case"
         )
         sys.stdout.write(f"{outcome.kind}\n{outcome.details}")

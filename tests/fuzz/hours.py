@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .target import Outcome, judged, make
+from .target import Outcome, make, outcome_of
 
 ROOT = Path(__file__).resolve().parents[2]
 _CASES_A_CHILD = 3000
@@ -62,7 +62,7 @@ def child(targets: Sequence[str], seed: int, first: int, folder: Path, limits: L
         make(name, seed, number, case)
         _say("try", name, str(number), "")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        outcome = judged(name, case)
+        outcome = outcome_of(name, case)
         more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10
         if more > limits.mib and not outcome.is_bug:
             outcome = Outcome(f"{more} MiB of memory for a small input")
@@ -125,11 +125,11 @@ def _one_child(
         stack.callback(process.kill)
         assert process.stdin is not None
         tried, at_work = "", True
-        for word, name, at, told in _said(process, limits.seconds):
+        for word, name, at, reported in _said(process, limits.seconds):
             if word == "try":
                 tried, at_work, number = name, True, int(at) + 1
                 continue
-            kind, details = json.loads(told)
+            kind, details = json.loads(reported)
             outcome = Outcome(kind, details)
             _note(found, tried, seed, number - 1, outcome, out)
             at_work = False
@@ -180,8 +180,8 @@ def _note(found: Found, name: str, seed: int, number: int, outcome: Outcome, out
     shutil.rmtree(kept, ignore_errors=True)
     if (case := out / "now" / "case").exists():
         shutil.copytree(case, kept / "case")
-    told = {"target": name, "seed": seed, "number": number, "kind": outcome.kind}
-    (kept / "finding.json").write_text(json.dumps(told, indent=2))
+    reported = {"target": name, "seed": seed, "number": number, "kind": outcome.kind}
+    (kept / "finding.json").write_text(json.dumps(reported, indent=2))
     (kept / "details.txt").write_text(outcome.details)
     sys.stdout.write(f"{bug}\n  kept in {kept}; again: python -m tests.fuzz --again {kept}\n")
     sys.stdout.flush()

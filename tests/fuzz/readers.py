@@ -71,7 +71,7 @@ def _options(columns: Columns, random: Random) -> dict[str, Any]:
 
 
 def _case(name: str, data: bytes, options: dict[str, Any], rows: int | None) -> Files:
-    """A file of a case beside how it is read, and how many rows it has, if it is undamaged."""
+    """A file of a case with how it is read, and how many rows it has, if it is undamaged."""
     return {name: data, _OPTIONS: json.dumps({"options": options, "rows": rows}).encode()}
 
 

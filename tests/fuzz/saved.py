@@ -1,8 +1,8 @@
 """Saved models, unfinished runs and their checkpoints, damaged in every place.
 
-With sums and seals as they were, a change must be noticed. With sums and seals computed anew, the
+With sums and seals as they were, a change must be noticed. With sums and seals computed again, the
 checks behind them must refuse what cannot be used: what loads gives finite scores and recommends
-items it knows, and a run that goes on ends with such a model.
+items it was trained on, and a run that resumes ends with such a model.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CPU = torch.device("cpu")
 _USERS, _ITEMS, _DIM = 4, 6, 4
 _HISTORY = History(np.array([0, 2, 3, 3, 5]), np.array([0, 1, 2, 3, 5], np.int32))
 _HONEST = "honest"
-"""A file of a case that is there if its sums and seals were not computed anew."""
+"""A file of a case that is there if its sums and seals were not computed again."""
 
 
 class _Bilinear(nn.Module):
@@ -154,7 +154,7 @@ def _manifests(random: Random) -> Files:
 
 
 def _changed_table(files: Files, name: str, random: Random) -> Files:
-    """The files with a table damaged: its bytes, its values, or its values sealed anew."""
+    """The files with a table damaged: its bytes, its values, or its values sealed again."""
     match random.randrange(4):
         case 0:
             files[name] = mutated(files[name], random)
@@ -223,7 +223,7 @@ def _require_noticed(folder: Path) -> None:
 
 
 def require_usable(model: Recommender) -> None:
-    """What was loaded answers every question with what it knows, or says why it cannot."""
+    """What was loaded answers every query, or explains why it cannot."""
     users, items = model.users.values.tolist(), model.items.values.tolist()
     _require_lists(model.recommend(k=3), users, items)
     _require_lists(model.recommend(k=3, exclude_seen=False), users, items)
@@ -248,13 +248,13 @@ def _first_rows(model: Recommender, items: list[Any]) -> Interactions:
     return Interactions.from_contexts(columns, items[:1] * len(users))
 
 
-def _require_lists(lists: Any, asked: list[Any], items: list[Any], column: str = "user") -> None:
+def _require_lists(lists: Any, queried: list[Any], items: list[Any], column: str = "user") -> None:
     rows = lists.to_dicts()
     for row in rows:
         assert row["item"] is None or row["item"] in items
         assert row["score"] is None or np.isfinite(row["score"])
     if list(lists.columns)[:2] == [column, "rank"]:  # and no fields of a context
-        assert set(lists[column].to_list()) == set(asked)
+        assert set(lists[column].to_list()) == set(queried)
 
 
 def _data() -> Interactions:

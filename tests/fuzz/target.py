@@ -31,20 +31,20 @@ class Target:
     """Returns if all is well, and raises an ``SdgarError`` if the input is refused."""
 
 
-ROOMS = {
+MODULES = {
     **dict.fromkeys(("delimited", "json lines", "parquet", "features"), "readers"),
     **dict.fromkeys(("manifests", "tensors", "checkpoints", "runs"), "saved"),
-    **dict.fromkeys(("ids", "frames", "questions"), "asked"),
+    **dict.fromkeys(("ids", "frames", "questions"), "id_queries"),
 }
-"""Where each target is; those of a room are imported when one of them is needed."""
+"""The module of each target; a module is imported when a target of it is needed."""
 PLANTED = ("a crash", "a hang", "a flood", "a wrong error")
 """Targets that are bugs themselves, to see that bugs are found."""
 
 
 def target_of(name: str) -> Target:
     """A target by its name."""
-    room = importlib.import_module(f".{ROOMS.get(name, 'planted')}", __package__)
-    found: Target = room.TARGETS[name]
+    buffer = importlib.import_module(f".{MODULES.get(name, 'planted')}", __package__)
+    found: Target = buffer.TARGETS[name]
     return found
 
 
@@ -71,7 +71,7 @@ class Outcome:
         return self.kind not in ("right", "refused")
 
 
-def judged(name: str, folder: Path) -> Outcome:
+def outcome_of(name: str, folder: Path) -> Outcome:
     """Try a copy of a case; all but a right answer or an ``SdgarError`` with a message is a bug."""
     try:
         with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
@@ -95,5 +95,5 @@ def _bug(error: BaseException) -> Outcome:
     ours = [one for one in frames if "sdgar" in Path(one.filename).parts] or frames
     last = ours[-1]
     where = f"{Path(last.filename).name}:{last.lineno} in {last.name}"
-    told = "".join(traceback.format_exception(error))
-    return Outcome(f"{type(error).__name__} at {where}", told[-6000:])
+    reported = "".join(traceback.format_exception(error))
+    return Outcome(f"{type(error).__name__} at {where}", reported[-6000:])

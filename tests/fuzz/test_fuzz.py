@@ -16,10 +16,10 @@ from sdgar.data.readers import delimited, json_lines
 from sdgar.storage import folders
 
 from .hours import ROOT, Limits, run
-from .target import PLANTED, ROOMS, Outcome, judged, make
+from .target import MODULES, PLANTED, Outcome, make, outcome_of
 
 SEED = 20
-CASES = dict.fromkeys(ROOMS, 40) | {"checkpoints": 10}
+CASES = dict.fromkeys(MODULES, 40) | {"checkpoints": 10}
 
 
 def bugs(name: str, cases: int, folder: Path) -> dict[int, Outcome]:
@@ -29,18 +29,18 @@ def bugs(name: str, cases: int, folder: Path) -> dict[int, Outcome]:
         case = folder / str(number)
         case.mkdir()
         make(name, SEED, number, case)
-        found[number] = judged(name, case)
+        found[number] = outcome_of(name, case)
     assert {outcome.kind for outcome in found.values()} >= {"right", "refused"}  # or it is blind
     return {number: outcome for number, outcome in found.items() if outcome.is_bug}
 
 
-@pytest.mark.parametrize("name", ROOMS)
+@pytest.mark.parametrize("name", MODULES)
 def test_no_case_ends_but_in_a_right_answer_or_in_words(name, tmp_path):
     found = bugs(name, CASES[name], tmp_path)
     assert not found, next(iter(found.values())).details
 
 
-@pytest.mark.parametrize("name", ROOMS)
+@pytest.mark.parametrize("name", MODULES)
 def test_a_seed_makes_the_same_case_again(name, tmp_path):
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()

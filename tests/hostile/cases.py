@@ -39,7 +39,7 @@ def table(cases: list[Case]) -> pytest.MarkDecorator:
 
 
 def check(case: Case, folder: Path) -> None:
-    """Let a case happen in an empty folder, and hold the answer against the table."""
+    """Run a case happen in an empty folder, and hold the answer against the table."""
     try:
         done = case.act(folder)
     except SdgarError as error:

@@ -64,9 +64,9 @@ def test_a_stranger_among_known_users_gets_what_is_popular_and_is_marked(als, po
 
 def test_the_warning_names_five_strangers_and_how_many_there_are(als):
     strangers = [f"x{n}" for n in range(9)]
-    with pytest.warns(SdgarWarning, match=r"9 user ids.*'x4' and others") as told:
+    with pytest.warns(SdgarWarning, match=r"9 user ids.*'x4' and others") as reported:
         als.recommend(strangers, k=1)
-    assert "x5" not in str(told[0].message)
+    assert "x5" not in str(reported[0].message)
 
 
 def test_strangers_are_skipped_on_request_and_nobody_is_left_if_all_are(als):
@@ -99,9 +99,9 @@ def test_a_history_may_hold_items_that_nobody_had(als, popular_items):
     with pytest.warns(SdgarWarning, match=r"'zz'"):
         frame = als.recommend(history=["i6", "zz"], k=3)
     assert frame.equals(als.recommend(history=["i6"], k=3))
-    with pytest.warns(SdgarWarning) as told:
+    with pytest.warns(SdgarWarning) as reported:
         frame = als.recommend(history=["zz"], k=3)
-    assert "1 new user has no item that the model knows" in str(told[-1].message)
+    assert "1 new user has no item that the model knows" in str(reported[-1].message)
     assert frame["item"].to_list() == popular_items[:3]
 
 
@@ -130,12 +130,12 @@ def test_ids_of_another_kind_do_not_upset_the_column():
 
 
 def test_pieces_add_up_to_the_whole_and_have_one_schema(als):
-    asked = [*(f"u{n}" for n in range(8)), "eve"]
+    queried = [*(f"u{n}" for n in range(8)), "eve"]
     with pytest.warns(SdgarWarning):
-        whole = als.recommend(asked, k=3)
-    with pytest.warns(SdgarWarning) as told:
-        pieces = list(als.recommend_in_pieces(asked, k=3, rows=6))
-    assert len(told) == 1
+        whole = als.recommend(queried, k=3)
+    with pytest.warns(SdgarWarning) as reported:
+        pieces = list(als.recommend_in_pieces(queried, k=3, rows=6))
+    assert len(reported) == 1
     assert len(pieces) == 5
     assert {piece.height for piece in pieces} == {6, 3}
     # A matrix product of fewer rows may differ in the last bit of its scores.
@@ -211,8 +211,10 @@ def saved(folder: Path, kind: type = IALS) -> Path:
     return kind(**settings).fit(rows()).save(folder / "run")
 
 
-def asks(command: str, *words: object, file: str = "", text: str | bytes = "", kind: type = IALS):
-    """Ask a saved model on the command line, beside a file."""
+def queries(
+    command: str, *words: object, file: str = "", text: str | bytes = "", kind: type = IALS
+):
+    """Query a saved model on the command line, next to a file."""
 
     def act(folder: Path) -> Done:
         model = saved(folder, kind)
@@ -224,82 +226,83 @@ def asks(command: str, *words: object, file: str = "", text: str | bytes = "", k
     return act
 
 
-def told(**how):
+def reported(**how):
     return lambda folder: IALS(dim=2, sweeps=1).fit(rows()).recommend(**how)
 
 
 CASES: list[Case] = [
     Case("an unknown user is refused on request", 2, ("'eve'", "such as 'u0'"),
-         asks("recommend", "--user", "u1", "--user", "eve", "--fallback", "error")),
+         queries("recommend", "--user", "u1", "--user", "eve", "--fallback", "error")),
     Case("an unknown item is excluded and that is refused on request", 2, ("'zz'", "'i0'"),
-         asks("recommend", "--user", "u1", "--exclude", "zz", "--fallback", "error")),
+         queries("recommend", "--user", "u1", "--exclude", "zz", "--fallback", "error")),
     Case("none of the allowed items is known", 2, ("2 item ids", "'zz'"),
-         asks("recommend", "--user", "u1", "--allow", "zz", "--allow", "yy")),
+         queries("recommend", "--user", "u1", "--allow", "zz", "--allow", "yy")),
     Case("an unknown item of a history is refused on request", 2, ("'zz'",),
-         asks("recommend", "--history", "i1,zz", "--fallback", "error")),
+         queries("recommend", "--history", "i1,zz", "--fallback", "error")),
     Case("a fallback is misspelt", 2, ("'populer'", "Did you mean 'popular'"),
-         asks("recommend", "--user", "u1", "--fallback", "populer")),
-    Case("a fallback of lists is asked of similar items", 2, ("'popular'", "mark, skip"),
-         asks("similar", "--item", "i1", "--fallback", "popular")),
-    Case("a fallback is a number in Python", 2, ("fallback 3",), told(fallback=3)),
+         queries("recommend", "--user", "u1", "--fallback", "populer")),
+    Case("similar items have no fallback of lists", 2, ("'popular'", "mark, skip"),
+         queries("similar", "--item", "i1", "--fallback", "popular")),
+    Case("a fallback is a number in Python", 2, ("fallback 3",), reported(fallback=3)),
     Case("histories and users are both given", 2, ("not both",),
-         told(users=["u1"], histories={"a": ["i1"]})),
+         reported(users=["u1"], histories={"a": ["i1"]})),
     Case("a file of users is not there", 2, ("nobody.txt",),
-         asks("recommend", "--users", "nobody.txt")),
+         queries("recommend", "--users", "nobody.txt")),
     Case("a file of users has only empty lines", 3, ("users.txt", "one id a line"),
-         asks("recommend", "--users", "users.txt", file="users.txt", text="\n\n")),
+         queries("recommend", "--users", "users.txt", file="users.txt", text="\n\n")),
     Case("a file of users is empty", 3, ("users.txt", "empty"),
-         asks("recommend", "--users", "users.txt", file="users.txt")),
+         queries("recommend", "--users", "users.txt", file="users.txt")),
     Case("a file of users is not text", 3, ("users.txt", "UTF-8"),
-         asks("recommend", "--users", "users.txt", file="users.txt", text=b"u1\n\xff\xfe\n")),
+         queries("recommend", "--users", "users.txt", file="users.txt", text=b"u1\n\xff\xfe\n")),
     Case("a table of users has no column of users", 2, ("a, b, c", "--user-column NAME"),
-         asks("recommend", "--users", "u.csv", file="u.csv", text="a,b,c\n1,2,3\n")),
+         queries("recommend", "--users", "u.csv", file="u.csv", text="a,b,c\n1,2,3\n")),
     Case("a table of users lacks the column that is named", 2, ("'who'", "--user-column", "user"),
-         asks("recommend", "--users", "u.csv", "--user-column", "who",
+         queries("recommend", "--users", "u.csv", "--user-column", "who",
               file="u.csv", text="user,b,c\n1,2,3\n")),
     Case("a table of users has two columns of users", 2, ("'user' and 'uid'", "--user-column NAME"),
-         asks("recommend", "--users", "u.csv", file="u.csv", text="user,uid,b\n1,2,3\n")),
+         queries("recommend", "--users", "u.csv", file="u.csv", text="user,uid,b\n1,2,3\n")),
     Case("a table of users lacks a user", 3, ("'user'", "row 2"),
-         asks("recommend", "--users", "u.csv", file="u.csv", text="user,b\nu1,2\n,3\n")),
+         queries("recommend", "--users", "u.csv", file="u.csv", text="user,b\nu1,2\n,3\n")),
     Case("users are fractions", 3, ("'user'", "Float64", "text or as integers"),
-         asks("recommend", "--users", "u.jsonl", file="u.jsonl", text='{"user": 1.5}\n')),
+         queries("recommend", "--users", "u.jsonl", file="u.jsonl", text='{"user": 1.5}\n')),
     Case("a table of users has no header", 3, ("no header", "17, 3", "--columns user,item"),
-         asks("recommend", "--users", "u.csv", file="u.csv", text="17,3\n18,4\n")),
-    Case("a file of users has a name that tells no format", 2, (".xlsx", "Known"),
-         asks("recommend", "--users", "u.xlsx", file="u.xlsx", text="u1\n")),
+         queries("recommend", "--users", "u.csv", file="u.csv", text="17,3\n18,4\n")),
+    Case("a file of users has a name of no format", 2, (".xlsx", "Known"),
+         queries("recommend", "--users", "u.xlsx", file="u.xlsx", text="u1\n")),
     Case("a file of histories has ratings and no threshold", 2, ("'stars'", "--min-rating 4"),
-         asks("recommend", "--histories", "h.csv", file="h.csv", text="user,item,stars\na,i1,5\n")),
+         queries("recommend", "--histories", "h.csv", file="h.csv",
+         text="user,item,stars\na,i1,5\n")),
     Case("a file of histories has no column of items", 2, ("--item-column NAME",),
-         asks("recommend", "--histories", "h.csv", file="h.csv", text="user,b,c\na,i1,5\n")),
+         queries("recommend", "--histories", "h.csv", file="h.csv", text="user,b,c\na,i1,5\n")),
     Case("new users have nothing that is known, and that is refused", 2, ("'zz'",),
-         asks("recommend", "--histories", "h.csv", "--fallback", "error",
+         queries("recommend", "--histories", "h.csv", "--fallback", "error",
               file="h.csv", text="user,item\na,zz\n")),
     Case("a model without a rule for new users is given some", 2, ("no rule", "sdsoftmax"),
-         asks("recommend", "--histories", "h.csv", file="h.csv", text="user,item\na,i1\n",
+         queries("recommend", "--histories", "h.csv", file="h.csv", text="user,item\na,i1\n",
               kind=lambda: BPR(dim=2, epochs=1, early_stopping=False, engine="eager"))),
     Case("columns are named and no file is read", 2, ("--user-column", "--histories"),
-         asks("recommend", "--user", "u1", "--user-column", "x")),
-    Case("all users and a file of users are asked for", 2, ("--users FILE", "--all"),
-         asks("recommend", "--all", "--users", "u.txt")),
+         queries("recommend", "--user", "u1", "--user-column", "x")),
+    Case("all users and a file of users are requested", 2, ("--users FILE", "--all"),
+         queries("recommend", "--all", "--users", "u.txt")),
     Case("names are not there", 2, ("names.csv",),
-         asks("recommend", "--user", "u1", "--names", "names.csv")),
+         queries("recommend", "--user", "u1", "--names", "names.csv")),
     Case("names are in a column that is not there", 2, ("'titel'", "--name-column", "id, title"),
-         asks("recommend", "--user", "u1", "--names", "n.csv", "--name-column", "titel",
+         queries("recommend", "--user", "u1", "--names", "n.csv", "--name-column", "titel",
               file="n.csv", text="id,title\ni1,One\n")),
-    Case("it cannot be told which column holds names", 2, ("a, b", "--name-column NAME"),
-         asks("similar", "--item", "i1", "--names", "n.csv",
+    Case("the column of names is not known", 2, ("a, b", "--name-column NAME"),
+         queries("similar", "--item", "i1", "--names", "n.csv",
               file="n.csv", text="id,a,b\ni1,One,Two\n")),
     Case("a column of names is named and no table", 2, ("--names TABLE",),
-         asks("similar", "--item", "i1", "--name-column", "title")),
-    Case("names of items are asked for beside users", 2, ("--names", "--item"),
-         asks("similar", "--user", "u1", "--names", "n.csv")),
-    Case("something is similar to nothing", 2, ("--item ID or --user ID",), asks("similar")),
+         queries("similar", "--item", "i1", "--name-column", "title")),
+    Case("names of items are requested with users", 2, ("--names", "--item"),
+         queries("similar", "--user", "u1", "--names", "n.csv")),
+    Case("something is similar to nothing", 2, ("--item ID or --user ID",), queries("similar")),
     Case("items and users are similar to each other", 2, ("--item ID or --user ID",),
-         asks("similar", "--item", "i1", "--user", "u1")),
-    Case("a model without vectors is asked for similar users", 2, ("no user vectors", "bpr"),
-         asks("similar", "--user", "u1", kind=MostPopular)),
-    Case("a model of weights is asked for similar users", 2, ("weights from item to item",),
-         asks("similar", "--user", "u1", kind=ItemKNN)),
+         queries("similar", "--item", "i1", "--user", "u1")),
+    Case("similar users need vectors", 2, ("no user vectors", "bpr"),
+         queries("similar", "--user", "u1", kind=MostPopular)),
+    Case("similar users need user vectors", 2, ("weights from item to item",),
+         queries("similar", "--user", "u1", kind=ItemKNN)),
     Case("there are more users than items in pairs", 2, ("2 users and 1 items", "as many"),
          lambda folder: IALS(dim=2).fit(rows()).score_pairs(["u1", "u2"], ["i1"])),
     Case("a pair is refused on request", 2, ("'zz'",),
@@ -349,7 +352,7 @@ def test_a_stranger_on_the_command_line_gets_what_is_popular_and_a_warning(run, 
         ("users.txt", "u2\r\neve\r\n\r\nu1\r\nu2\r\n"),
         ("users.txt", "\ufeffu2\neve\nu1"),
         ("users.csv", "a,user_id\n1,u2\n2,eve\n3,u1\n4,u2\n"),
-        ("users.csv", "whoever\nu2\neve\nu1\n"),
+        ("users.csv", "user\nu2\neve\nu1\n"),
         ("users.jsonl", '{"user": "u2"}\n{"user": "eve"}\n{"user": "u1"}\n'),
     ],
 )
@@ -403,7 +406,7 @@ def test_all_users_are_written_in_pieces_as_if_at_once(run, als, tmp_path, kind,
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_table_whose_pieces_fail_is_absent(als, tmp_path, kind):
+def test_a_table_with_pieces_that_fail_is_absent(als, tmp_path, kind):
     def pieces():
         yield als.recommend(["u1"])
         raise NumericalError("not finite")
@@ -413,7 +416,7 @@ def test_a_table_whose_pieces_fail_is_absent(als, tmp_path, kind):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_stand_beside_ids_and_an_item_without_one_goes_by_its_id(run, als, tmp_path):
+def test_names_follow_ids_and_an_item_without_one_goes_by_its_id(run, als, tmp_path):
     (tmp_path / "items.csv").write_text("item_id,year,title\ni5,1999,Five [red]\ni6,2001,\n")
     words = ("--user", "u1", "-k", 8, "--include-seen", "--names", tmp_path / "items.csv")
     [only] = result_of(sdgar("recommend", run, *words, "--json"))["recommendations"]
@@ -496,8 +499,8 @@ def test_a_file_of_users_has_the_other_fields_of_their_contexts_too(tmp_path):
     words = ("recommend", run, "--users", tmp_path / "users.csv", "-k", 1, "--json")
     done = sdgar(*words)
     answers = result_of(done)["recommendations"]
-    asked = [(one["user"], one["city"], one["basis"]) for one in answers]
-    assert asked == [("a", "y", "model"), ("b", "x", "model"), ("b", "nowhere", "popular")]
+    queried = [(one["user"], one["city"], one["basis"]) for one in answers]
+    assert queried == [("a", "y", "model"), ("b", "x", "model"), ("b", "nowhere", "popular")]
     assert "knows no city 'nowhere'" in done.stderr
     same = result_of(sdgar(*words, "--context", "city=x"))["recommendations"]
     assert [(one["user"], one["city"]) for one in same] == [("a", "x"), ("b", "x")]

@@ -149,7 +149,7 @@ def test_an_impossible_place_is_refused_before_any_work(case, tmp_path):
 
 
 def with_file(name: str, text: str = "years of work") -> Callable[[Path], Path]:
-    """A model with something of the user's beside it."""
+    """A model with a file of the user in its folder."""
 
     def make(folder: Path) -> Path:
         target = artifact.save(a_model(), folder / "model")
@@ -170,7 +170,7 @@ def of_another_program(manifest: str) -> Callable[[Path], Path]:
 
 
 def in_partial(name: str) -> Callable[[Path], Path]:
-    """An interrupted run with something of the user's beside it."""
+    """An interrupted run with a file of the user in its folder."""
 
     def make(folder: Path) -> Path:
         with suppress(KeyError), Workspace(folder / "run", {}) as run:
@@ -230,8 +230,18 @@ def listed(folder: Path) -> Done:
 
 OVER = {"overwrite": True}
 FOREIGN = [
-    Case("notes lie beside a model", 2, ("notes.txt",), saved_to(with_file("notes.txt"), **OVER)),
-    Case("a folder lies beside a model", 2, ("'mine'",), saved_to(with_file("mine/a"), **OVER)),
+    Case(
+        "notes lie in the folder of a model",
+        2,
+        ("notes.txt",),
+        saved_to(with_file("notes.txt"), **OVER),
+    ),
+    Case(
+        "a folder lies in the folder of a model",
+        2,
+        ("'mine'",),
+        saved_to(with_file("mine/a"), **OVER),
+    ),
     Case("a hidden file lies there", 2, ("'.env'",), saved_to(with_file(".env"), **OVER)),
     Case(
         "a command would replace notes",
@@ -596,7 +606,7 @@ def edits(table: Any) -> Iterator[Any]:
 
 
 def test_no_edit_of_a_manifest_ends_in_a_traceback(tmp_path):
-    """With a seal each is noticed; with the seal made anew a model is right or refused."""
+    """With a seal each is noticed; with a new seal a model is right or refused."""
     model = a_model()
     model.about.update(context=["user"], hyper_parameters={"tau": 0.1}, report={"test": {"a": 1.0}})
     target = artifact.save(model, tmp_path / "model")
@@ -675,7 +685,7 @@ def reopened(name: str) -> Act:
         (folder / "run.partial" / name).unlink()
         os.mkfifo(folder / "run.partial" / name)
         with Workspace(out, {"seed": 0}, resume=True):
-            pytest.fail("the run goes on")
+            pytest.fail("the run resumes")
 
     return act
 
@@ -784,7 +794,7 @@ def test_the_manifest_that_a_forger_mends_is_checked_all_the_same(tmp_path):
         artifact.load(target)
 
 
-# Results that a command goes on from
+# Results that a command resumes from
 
 
 def a_comparison(folder: Path) -> tuple[Path, Callable[[], Done]]:

@@ -1,4 +1,4 @@
-"""What the fuzzer of ``tests/fuzz`` has found, each as a case of its own."""
+"""What the fuzzer of ``tests/fuzz`` has found, one case each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def model(users: list[Any], **about: Any) -> Recommender:
     )
 
 
-def asked(ask: Callable[[Recommender], Any], users: Any = (7, 8, 55)) -> Callable[[Path], Any]:
+def queried(ask: Callable[[Recommender], Any], users: Any = (7, 8, 55)) -> Callable[[Path], Any]:
     return lambda _: ask(model(list(users)))
 
 
@@ -64,12 +64,12 @@ def folded(**settings: Any) -> Callable[[Path], Any]:
 
 
 def measured(ks: Any) -> Callable[[Path], Any]:
-    return asked(lambda m: m.evaluate(Interactions.from_arrays([7], [8]), ks=ks))
+    return queried(lambda m: m.evaluate(Interactions.from_arrays([7], [8]), ks=ks))
 
 
 def odd(value: Any) -> Callable[[Path], Any]:
     """Ask for something whose spelling is an id, and which is none."""
-    return asked(lambda m: m.recommend([value]), ODD_TEXTS)
+    return queried(lambda m: m.recommend([value]), ODD_TEXTS)
 
 
 def read(**columns: Any) -> Callable[[Path], Any]:
@@ -94,7 +94,7 @@ State = dict[str, Any]
 
 
 def resumed(kind: str, epochs: int, change: Callable[[State, State], Any]) -> Callable[[Path], Any]:
-    """Go on with a run whose only checkpoint was changed and sealed anew.
+    """Resume a run whose only checkpoint was changed and sealed again.
 
     The change is given the tensors of the checkpoint, and what it says of the run.
     """
@@ -177,18 +177,18 @@ RANGE = ("timestamp_range", "row 1")
 PLACES = ['["ann","Oslo"]']
 
 CASES: list[Case] = [
-    Case("a user is 7.5", 2, ("users", "7.5"), asked(lambda m: m.recommend(7.5))),
-    Case("a user is bytes", 2, ("each a text", "b'7'"), asked(lambda m: m.recommend(b"7"))),
-    Case("no item is asked for", 2, ("items", "None"), asked(lambda m: m.similar_items(None))),
-    Case("items are a class", 2, ("items",), asked(lambda m: m.recommend(items=list))),
+    Case("a user is 7.5", 2, ("users", "7.5"), queried(lambda m: m.recommend(7.5))),
+    Case("a user is bytes", 2, ("each a text", "b'7'"), queried(lambda m: m.recommend(b"7"))),
+    Case("no item is requested", 2, ("items", "None"), queried(lambda m: m.similar_items(None))),
+    Case("items are a class", 2, ("items",), queried(lambda m: m.recommend(items=list))),
     Case(
         "the excluded are a number",
         2,
         ("exclude", "0.5"),
-        asked(lambda m: m.recommend(exclude=0.5)),
+        queried(lambda m: m.recommend(exclude=0.5)),
     ),
     *(
-        Case(f"{value!r} is asked for where its spelling is an id", 2, ("ids",), odd(value))
+        Case(f"{value!r} is requested where its spelling is an id", 2, ("ids",), odd(value))
         for value in (7.0, None, True, [7], b"a", np.nan, np.array([7]))
     ),
     *(
@@ -196,7 +196,7 @@ CASES: list[Case] = [
             f"k is {k!r}",
             2,
             ("k must be an integer", repr(k)),
-            asked(lambda m, k=k: m.recommend(k=k)),
+            queried(lambda m, k=k: m.recommend(k=k)),
         )
         for k in ("3", 2.5, None, True)
     ),
@@ -204,15 +204,17 @@ CASES: list[Case] = [
         Case(f"list lengths are {ks!r}", 2, (says,), measured(ks))
         for ks, says in ((("3",), "got '3'"), ((2.5,), "got 2.5"), (5, "got 5"), ((), "got ()"))
     ),
-    Case("similar items are 2.5", 2, ("k must be",), asked(lambda m: m.similar_items(7, k=2.5))),
-    Case("a history is a number", 2, ("list of items", "7"), asked(lambda m: m.fold_in({"n": 7}))),
-    Case("histories are a number", 2, ("list of items", "7"), asked(lambda m: m.fold_in(7))),
-    Case("histories are numbers", 2, ("list of items",), asked(lambda m: m.fold_in([7, 8]))),
+    Case("similar items are 2.5", 2, ("k must be",), queried(lambda m: m.similar_items(7, k=2.5))),
+    Case(
+        "a history is a number", 2, ("list of items", "7"), queried(lambda m: m.fold_in({"n": 7}))
+    ),
+    Case("histories are a number", 2, ("list of items", "7"), queried(lambda m: m.fold_in(7))),
+    Case("histories are numbers", 2, ("list of items",), queried(lambda m: m.fold_in([7, 8]))),
     Case(
         "a history is an array without an axis",
         2,
         ("list of items",),
-        asked(lambda m: m.fold_in([np.array(7)])),
+        queried(lambda m: m.fold_in([np.array(7)])),
     ),
     Case(
         "an array has half a surrogate pair",

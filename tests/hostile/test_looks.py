@@ -87,7 +87,7 @@ CASES = [
 
 
 @table(CASES)
-def test_a_mistake_is_told_with_its_cure(case, tmp_path):
+def test_a_mistake_is_reported_with_its_cure(case, tmp_path):
     check(case, tmp_path)
     assert not (tmp_path / "run").exists()
 
@@ -233,10 +233,10 @@ def test_training_is_stopped_by_the_metric_that_is_named(tmp_path):
     assert model.recommender_.about["hyper_parameters"]["early_stopping__metric"] == "recall@3"
     words = ("--system", "bpr", *FEW, "--metric", "recall@3", "--json")
     done = sdgar("train", events(tmp_path), "--out", tmp_path / "run", *words)
-    told = result_of(done)
+    reported = result_of(done)
     assert "recall@3" in done.stderr.splitlines()[4]
-    assert f"bpr: recall@3 {told['test']['recall@3']:.4f}" in done.stderr
-    assert told["definitions"] == DEFINITIONS
+    assert f"bpr: recall@3 {reported['test']['recall@3']:.4f}" in done.stderr
+    assert reported["definitions"] == DEFINITIONS
 
 
 def test_the_default_metric_gives_the_same_model_named_or_not():
@@ -257,14 +257,14 @@ def test_a_search_looks_for_the_metric_that_is_named():
 def test_a_comparison_is_sorted_by_the_metric_that_is_named_and_one_seed_settles_nothing(tmp_path):
     words = ("--systems", "popular,bpr", "--seeds", "1", "--metric", "recall@3", *FEW)
     done = sdgar("compare", events(tmp_path), *words, "--json", "--split", "paper")
-    told = result_of(done)
-    assert told["metric"] == "recall@3"
-    values = [row["recall@3"] for row in told["systems"]]
+    reported = result_of(done)
+    assert reported["metric"] == "recall@3"
+    values = [row["recall@3"] for row in reported["systems"]]
     assert values == sorted(values, reverse=True)
-    assert "With one seed p speaks of these runs only" in done.stderr
+    assert "With one seed p is about these runs only" in done.stderr
     assert "p of these runs" in done.stderr
     next_line = next(line for line in done.stderr.splitlines() if line.startswith("next"))
-    assert ("--metric recall@3" in next_line) == (told["systems"][0]["system"] == "bpr")
+    assert ("--metric recall@3" in next_line) == (reported["systems"][0]["system"] == "bpr")
 
 
 def test_a_comparison_says_which_test_rows_were_left_out(tmp_path):
@@ -323,7 +323,7 @@ def test_networks_keep_adam_and_what_is_given_stays():
     assert searched_of(network, ())["learning_rate"] == RATES["adam"]
 
 
-def test_the_reason_why_a_fast_engine_was_not_used_is_told():
+def test_the_reason_why_a_fast_engine_was_not_used_is_reported():
     system = Composed(discriminator="lightgcn", dim=4).compose(rows(), seed=0)
     engine, why = choose_engine("auto", system, CPU)
     assert engine.name == "eager"
@@ -346,13 +346,13 @@ def test_pieces_of_the_paper_are_named_in_words_and_say_what_is_left():
     assert np.isclose(pace.guessed, 120.0)
 
 
-def test_a_model_that_is_behind_most_popular_is_told_so(capsys):
+def test_a_model_that_is_behind_most_popular_is_reported(capsys):
     learned, held_out = split(rows(), "paper")
     good = IALS(dim=2).fit(learned).evaluate(held_out, ks=(2,))
     bad = MostPopular().fit(learned).evaluate(held_out, ks=(2,))
     if good.means()["ndcg@2"] < bad.means()["ndcg@2"]:
         good, bad = bad, good
     assert good.means()["ndcg@2"] > bad.means()["ndcg@2"]
-    for ours, beside, is_said in ((bad, good, True), (good, bad, False), (good, good, False)):
-        tell_report(Screen(), ours, beside, "mine")
-        assert ("most popular is ahead here" in capsys.readouterr().out) == is_said
+    for ours, popular, is_shown in ((bad, good, True), (good, bad, False), (good, good, False)):
+        tell_report(Screen(), ours, popular, "mine")
+        assert ("most popular is ahead here" in capsys.readouterr().out) == is_shown

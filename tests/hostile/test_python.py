@@ -52,19 +52,19 @@ CASES = [
         lambda folder: _without_locks(folder, "compare", "--systems", "popular"),
     ),
     Case(
-        "An unknown system is asked about.",
+        "The name of a system is unknown.",
         2,
         ("unknown system 'sdsoftmx'", "Did you mean 'sdsoftmax'?"),
         lambda folder: sdgar("systems", "sdsoftmx"),
     ),
     Case(
-        "A wrong word turns the telling off.",
+        "A wrong word turns messages off.",
         2,
         ("SDGAR_VERBOSE must be 0 or 1", "'loud'"),
         lambda folder: _with_environment("loud"),
     ),
     Case(
-        "A text turns the telling off.",
+        "A text turns messages off.",
         2,
         ("must be True or False", "'no'"),
         lambda folder: package.set_verbose("no"),  # type: ignore[arg-type]

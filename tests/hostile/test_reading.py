@@ -145,8 +145,8 @@ CASES: list[Case] = [
          arrays(np.ma.array([1, 2], mask=[0, 1]))),
     Case("ids too wide for one type are refused", 3, ("-1", str(BEYOND_INT64), "as text"),
          arrays([-1, BEYOND_INT64])),
-    Case("a text in the place of a column is refused", 2, ("user ids", "'ab'"), arrays("ab")),
-    Case("None in the place of a column is refused", 2, ("user ids", "NoneType"), arrays(None)),
+    Case("a text instead of a column is refused", 2, ("user ids", "'ab'"), arrays("ab")),
+    Case("None instead of a column is refused", 2, ("user ids", "NoneType"), arrays(None)),
     Case("a date that is no time is refused", 3, ("row 2", "NaT"),
          arrays(time=np.array(["2020-01-01", "NaT"], "M8[s]"))),
     Case("a missing pandas date is refused", 3, ("row 2", "NaT"),
@@ -186,10 +186,10 @@ CASES: list[Case] = [
     Case("an index beyond the ids is refused", 2, ("from 0 to 0", "to 5"),
          lambda _: Interactions.from_indices(
              Ids(np.array([7])), Ids(np.array([7])), np.array([5]), np.array([0]))),
-    Case("a list in the place of a sparse matrix is refused", 2, ("list", "csr_array"),
+    Case("a list instead of a sparse matrix is refused", 2, ("list", "csr_array"),
          csr([[1, 0]])),
     Case("a dense matrix is refused", 2, ("ndarray", "csr_array"), csr(np.eye(2))),
-    Case("nothing in the place of a sparse matrix is refused", 2, ("NoneType",), csr(None)),
+    Case("nothing instead of a sparse matrix is refused", 2, ("NoneType",), csr(None)),
     Case("a sparse vector is refused", 2, ("users × items",),
          csr(scipy.sparse.coo_array(np.ones(3)))),
     Case("a complex sparse matrix is refused", 3, ("complex128",),
@@ -425,7 +425,7 @@ def test_a_file_given_twice_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extension", ["csv", "jsonl", "parquet"])
-def test_a_file_whose_name_is_not_utf8_is_read(tmp_path: Path, extension: str) -> None:
+def test_a_file_with_a_name_that_is_not_utf8_is_read(tmp_path: Path, extension: str) -> None:
     content = {
         "csv": b"user,item\n1,2\n",
         "jsonl": b'{"user": 1, "item": 2}\n',
@@ -482,7 +482,7 @@ def test_a_threshold_reads_true_and_false(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["rating_count", "n_ratings", "average_rating", "age_rating", "similarity_score"]
 )
-def test_what_only_sounds_like_a_rating_asks_for_nothing(name: str) -> None:
+def test_what_only_sounds_like_a_rating_changes_nothing(name: str) -> None:
     columns, _ = resolve(["user", "item", name], ReadOptions())
     assert columns.rating is None
 
@@ -620,7 +620,7 @@ def test_whole_parquet_files_of_any_kind_are_read(tmp_path: Path, options: dict[
     )
 
 
-def test_parquet_files_with_odd_columns_beside_the_used_ones_are_read(tmp_path: Path) -> None:
+def test_parquet_files_with_odd_columns_next_tos_the_used_ones_are_read(tmp_path: Path) -> None:
     odd = {
         "user": [1, None, 3],
         "item": ["a", "b", "c"],

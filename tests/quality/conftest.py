@@ -13,7 +13,7 @@ Parts = tuple[Interactions, Interactions]
 
 @pytest.fixture
 def published_split(shared_data) -> Callable[[str], Parts]:
-    """Train and test of a data set that comes with a split of its own."""
+    """Train and test of a data set that comes with a split."""
 
     def read(file: Path) -> Interactions:
         frame = pl.read_parquet(file)

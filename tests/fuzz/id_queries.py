@@ -1,4 +1,4 @@
-"""Ids of every type, given as columns and asked for: they come out as they went in, or are refused.
+"""Ids of every type, as columns and in queries: they come out as they went in, or are refused.
 
 An id is an integer that int64 or uint64 holds, or a text. Nothing else is one: not True, not 7.0,
 not None, and not bytes, whatever their spelling is.
@@ -256,7 +256,7 @@ def _questions(random: Random) -> Files:
     case = {
         "users": _column(random, 5, 0),
         "items": _column(random, 5, 0),
-        "asked": _column(random, random.choice((1, 1, 3)), 0.4),
+        "queried": _column(random, random.choice((1, 1, 3)), 0.4),
         "known": random.random() < 0.5,
         "how": random.choice([*_QUESTIONS]),
         "in": random.choice(("alone", "alone", *_CONTAINERS)),
@@ -264,7 +264,7 @@ def _questions(random: Random) -> Files:
     }
     if case["known"]:
         side = "users" if case["how"] in ("recommend", "evaluate") else "items"
-        case["asked"] = [random.choice(case[side])]
+        case["queried"] = [random.choice(case[side])]
     return {_CASE: json.dumps(case).encode()}
 
 
@@ -284,45 +284,45 @@ def _model(users: list[Any], items: list[Any]) -> Recommender:
 
 
 _QUESTIONS: dict[str, Callable[[Recommender, Any, int], Any]] = {
-    "recommend": lambda model, asked, k: model.recommend(asked, k=k, fallback="error"),
-    "similar": lambda model, asked, k: model.similar_items(asked, k=k, fallback="error"),
-    "allow": lambda model, asked, k: model.recommend(k=k, items=asked, fallback="error"),
-    "exclude": lambda model, asked, k: model.recommend(k=k, exclude=asked, fallback="error"),
-    "history": lambda model, asked, k: model.recommend(k=k, history=asked, fallback="error"),
-    "fold in": lambda model, asked, k: model.fold_in({"new": asked}).recommend(k=k),
-    "fold in lists": lambda model, asked, k: model.fold_in([asked, asked]).recommend(k=k),
-    "evaluate": lambda model, asked, k: (
+    "recommend": lambda model, queried, k: model.recommend(queried, k=k, fallback="error"),
+    "similar": lambda model, queried, k: model.similar_items(queried, k=k, fallback="error"),
+    "allow": lambda model, queried, k: model.recommend(k=k, items=queried, fallback="error"),
+    "exclude": lambda model, queried, k: model.recommend(k=k, exclude=queried, fallback="error"),
+    "history": lambda model, queried, k: model.recommend(k=k, history=queried, fallback="error"),
+    "fold in": lambda model, queried, k: model.fold_in({"new": queried}).recommend(k=k),
+    "fold in lists": lambda model, queried, k: model.fold_in([queried, queried]).recommend(k=k),
+    "evaluate": lambda model, queried, k: (
         model.evaluate(
             Interactions.from_arrays(
-                asked,
-                model.items.values[:1].tolist() * (len(asked) if is_column(asked) else 1),
+                queried,
+                model.items.values[:1].tolist() * (len(queried) if is_column(queried) else 1),
             )
         ).counts
     ),
 }
-"""Ways to ask; the ids are those of users in ``recommend`` and ``evaluate``, else of items."""
+"""Kinds of queries; ids are of users in ``recommend`` and ``evaluate``, else of items."""
 
 
 def _alone(value: Any) -> Any:
-    """One value, of which NumPy may have made something of its own."""
+    """One value, which NumPy may have converted."""
     return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else plain(value)
 
 
 def _try_questions(folder: Path) -> None:
     case = json.loads((folder / _CASE).read_bytes())
     model = _model(_values(case["users"]), _values(case["items"]))
-    how, values = case["how"], _values(case["asked"])
+    how, values = case["how"], _values(case["queried"])
     ids = model.users if how in ("recommend", "evaluate") else model.items
     alone = case["in"] == "alone"
-    asked = values[0] if alone else _contained(case["in"], values)
-    meant = [_alone(asked)] if alone else _held_by(asked)
+    queried = values[0] if alone else _contained(case["in"], values)
+    meant = [_alone(queried)] if alone else _held_by(queried)
     known = {str(value) for value in ids.values.tolist()}
     everyone = alone and values[0] is None
     can_answer = all(is_id(v) and str(v) in known for v in meant) or (everyone and how != "similar")
     if how == "evaluate" or how.startswith("fold in"):
         can_answer = can_answer and not alone
     try:
-        answer = _QUESTIONS[how](model, asked, case["k"])
+        answer = _QUESTIONS[how](model, queried, case["k"])
     except SdgarError:
         assert not can_answer or how in ("fold in", "fold in lists", "evaluate", "history"), (
             "a known id was not found"
