@@ -139,7 +139,7 @@ def test_the_quota_is_the_least_of_all_groups(levels):
     machine=st.integers(1, 256),
     share=st.floats(0.01, 1),
     quota=st.none() | st.floats(0.01, 300),
-    asked=st.integers(1, 256),
+    queried=st.integers(1, 256),
 )
 def test_no_bound_is_passed_and_one_of_them_is_reached(machine, share, quota, queried):
     affinity = max(1, round(share * machine))

@@ -168,7 +168,7 @@ def test_the_papers_protocol_looks_at_test_rows_every_five_epochs_to_75(demo):
 
 def test_settings_given_as_text_get_their_types():
     model = make("bpr", {"dim": "64", "l2": "0.03", "early_stopping": "false"})
-    assert (model.dim, model.l2, model.early_stopping) == (64, 0.03, False)
+    assert (model.dim, model.l2, model.early_stopping.enabled) == (64, 0.03, False)
 
 
 @pytest.mark.parametrize(

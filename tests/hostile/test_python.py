@@ -89,12 +89,6 @@ CASES = [
         lambda folder: _data()[[False] * 4],
     ),
     Case(
-        "A setting is given by its old and its new name.",
-        2,
-        ("score is the old name of similarity", "Leave score out"),
-        lambda folder: package.SDSoftmax(score="dot", similarity="dot"),
-    ),
-    Case(
         "A model is scored before it is fitted.",
         2,
         ("not fitted", "fit(train) first"),
@@ -127,11 +121,12 @@ def test_the_list_of_systems_has_all_of_them_in_one_line_each():
     "name", ["popular", "ials", "bpr", "cml", "irgan", "sdsoftmax", "composed"]
 )
 def test_a_system_is_described_by_its_class(name):
+    from sdgar.settings import flat_settings
     from sdgar.systems.names import SYSTEMS
 
     done = sdgar("systems", name, "--json")
     found = result_of(done)
-    assert [s["name"] for s in found["settings"]] == list(SYSTEMS[name]().get_params())
+    assert [s["name"] for s in found["settings"]] == list(flat_settings(SYSTEMS[name]()))
     for setting in found["settings"]:
         assert f"{setting['name']}: {setting['kind']} = {setting['default']!r}" in done.stderr
     assert f"sdgar.{SYSTEMS[name].__name__}" == found["class"]
