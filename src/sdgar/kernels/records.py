@@ -28,14 +28,12 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.datamodel import models
-from numba.core.types.containers import BaseTuple, UniTuple
+from numba import types
+from numba.core import cgutils
 from numba.core.typing.templates import (
     AbstractTemplate,
     AttributeTemplate,
     infer_global,
-    signature,
 )
 from numba.extending import (
     NativeValue,
@@ -43,6 +41,7 @@ from numba.extending import (
     intrinsic,
     lower_builtin,
     lower_getattr_generic,
+    models,
     register_model,
     unbox,
 )
@@ -227,7 +226,7 @@ class _OneOfSeveral(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
         several, index = args
         if isinstance(several, SeveralType) and isinstance(index, types.Integer):
-            return signature(several.record, several, types.int64)
+            return several.record(several, types.int64)
         return None
 
 
@@ -266,7 +265,7 @@ class _Array:
 
     def pointer(self, index: Any, value: Any) -> Any:
         """Return where the number at an index is."""
-        builder, several = self._builder, isinstance(index, BaseTuple)
+        builder, several = self._builder, isinstance(index, types.BaseTuple)
         kinds = list(index) if several else [index]
         values = cgutils.unpack_tuple(builder, value, len(kinds)) if several else [value]
         place = None
@@ -285,7 +284,7 @@ class _Array:
 
 def _is_index_of(array: Any, index: Any) -> bool:
     """Return whether an index names one number of an array."""
-    several = isinstance(index, BaseTuple)
+    several = isinstance(index, types.BaseTuple)
     kinds = tuple(index) if several else (index,)
     return len(kinds) == array.axes and all(isinstance(one, types.Integer) for one in kinds)
 
@@ -297,7 +296,7 @@ class _NumberOf(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
         array, index = args
         if isinstance(array, ArrayType) and _is_index_of(array, index):
-            return signature(array.dtype, *args)
+            return array.dtype(*args)
         return None
 
 
@@ -315,7 +314,7 @@ class _WriteNumber(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
         array, index, _ = args
         if isinstance(array, ArrayType) and _is_index_of(array, index) and array.array.mutable:
-            return signature(types.none, array, index, array.dtype)
+            return types.none(array, index, array.dtype)
         return None
 
 
@@ -337,7 +336,7 @@ class _Parts(AttributeTemplate):  # type: ignore[misc]
         if kind.flat:
             return None
         if part in ("shape", "strides"):
-            return UniTuple(types.int64, kind.array.ndim)
+            return types.UniTuple(types.int64, kind.array.ndim)
         if part == "flat":
             return ArrayType(kind.array, flat=True) if kind.array.layout == "C" else None
         return {"ctypes": kind, "data": types.uintp, "itemsize": types.int64}.get(part)
@@ -354,7 +353,7 @@ def _part(context: Any, builder: Any, kind: Any, start: Any, part: str) -> Any:
     if part == "itemsize":
         return _INT64(array.item_bytes)
     parts = [(array.size if part == "shape" else array.stride)(axis) for axis in axes]
-    return context.make_tuple(builder, UniTuple(types.int64, len(parts)), parts)
+    return context.make_tuple(builder, types.UniTuple(types.int64, len(parts)), parts)
 
 
 @infer_global(len)
@@ -363,7 +362,7 @@ class _Length(AbstractTemplate):  # type: ignore[misc]
 
     def generic(self, args: Any, kws: Any) -> Any:
         of_array = isinstance(args[0], ArrayType) and not args[0].flat
-        return signature(types.intp, *args) if of_array else None
+        return types.intp(*args) if of_array else None
 
 
 @lower_builtin(len, ArrayType)

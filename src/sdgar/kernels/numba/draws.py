@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core import types
+from numba import types
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, variant

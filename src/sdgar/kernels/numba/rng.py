@@ -8,18 +8,16 @@ vectors, and are faster with one address at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
-from numba.core.registry import cpu_target
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inlined, inner, outer
-from sdgar.kernels.numba.rows import row_at
+from sdgar.kernels.numba.rows import processor_has, row_at
 from sdgar.machine.threads import share
 
 _MASK = np.uint64(0xFFFFFFFF)
@@ -86,19 +84,12 @@ _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 _EIGHT = ir.VectorType(_INT64, _SIDE_BY_SIDE)
 
 
-@cache
-def multiplies_vectors() -> bool:
-    """Return whether the processor multiplies several 32-bit numbers to 64 bits at a time."""
-    *_, features = cpu_target.target_context.codegen().magic_tuple()
-    return "+avx2," in f"{features},"
-
-
 @intrinsic
 def _at_once(typing_context: Any) -> Any:
     """Return how many addresses are worth taking at once."""
 
     def code(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
-        return _INT64(_SIDE_BY_SIDE if multiplies_vectors() else 1)
+        return _INT64(_SIDE_BY_SIDE if processor_has("avx2") else 1)
 
     return types.int64(), code
 

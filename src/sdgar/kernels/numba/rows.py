@@ -27,10 +27,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
+import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.registry import cpu_target
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from sdgar.kernels.compiled import inner
@@ -94,10 +95,19 @@ Number64: TypeAlias = Numbers
 
 
 @cache
+def processor_has(feature: str) -> bool:
+    """Return whether Numba compiles for a processor with a feature, by LLVM's name for it."""
+    if numba.config.CPU_FEATURES is not None:  # the user has named them
+        return f"+{feature}" in numba.config.CPU_FEATURES.split(",")
+    if feature.startswith("avx") and not numba.config.ENABLE_AVX:
+        return False
+    return bool(binding.get_host_cpu_features().get(feature, False))
+
+
+@cache
 def fuses() -> bool:
     """Return whether the processor rounds a b + c once."""
-    *_, features = cpu_target.target_context.codegen().magic_tuple()
-    return platform.machine() in ("aarch64", "arm64") or "+fma," in f"{features},"
+    return platform.machine() in ("aarch64", "arm64") or processor_has("fma")
 
 
 def muladd(a: Numbers, b: Numbers, c: Numbers) -> Numbers:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.core.types import Array, boolean, float32, int32, int64
+from numba.types import Array, boolean, float32, int32, int64
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, kept, outer, summing
