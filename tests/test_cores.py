@@ -25,7 +25,7 @@ OTHERS = (
 
 
 def machine(root: Path, own: str, mounts: str, files: dict[str, str], *, cpuset: str = "/") -> Path:
-    """A fake machine whose groups have these files."""
+    """A synthetic machine whose groups have these files."""
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/self/cgroup").write_text(f"4:cpuset:{cpuset}\n{own}\n")
     (root / "proc/self/mountinfo").write_text(OTHERS + mounts)
@@ -139,12 +139,12 @@ def test_the_quota_is_the_least_of_all_groups(levels):
     machine=st.integers(1, 256),
     share=st.floats(0.01, 1),
     quota=st.none() | st.floats(0.01, 300),
-    queried=st.integers(1, 256),
+    requested=st.integers(1, 256),
 )
-def test_no_bound_is_passed_and_one_of_them_is_reached(machine, share, quota, queried):
+def test_no_bound_is_passed_and_one_of_them_is_reached(machine, share, quota, requested):
     affinity = max(1, round(share * machine))
-    found = Cores(machine, affinity, quota, queried)
-    bounds = [affinity, queried, *([] if quota is None else [max(1, math.ceil(quota))])]
+    found = Cores(machine, affinity, quota, requested)
+    bounds = [affinity, requested, *([] if quota is None else [max(1, math.ceil(quota))])]
     assert found.threads == min(bounds)
 
 
@@ -156,7 +156,7 @@ def test_no_bound_is_passed_and_one_of_them_is_reached(machine, share, quota, qu
         (Cores(8, 3, None, 3), 3, "this process may run on 3 cores"),
         (Cores(8, 8, 1.5, 8), 2, "the quota of this container is 1.5 cores"),
         (Cores(64, 64, 0.5, 64), 1, "the quota of this container is 0.5 cores"),
-        (Cores(8, 4, 2.0, 1), 1, "OMP_NUM_THREADS or torch asks for no more"),
+        (Cores(8, 4, 2.0, 1), 1, "OMP_NUM_THREADS or torch sets this number"),
         (Cores(8, 4, 6.0, 8), 4, "this process may run on 4 cores"),
     ],
 )
@@ -177,29 +177,29 @@ def test_the_affinity_of_this_process_counts(monkeypatch):
     assert cores.threads() == len(before)
 
 
-def test_systems_without_affinity_use_all_cores(monkeypatch):
+def test_systems_that_know_no_affinity_use_all_cores(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.delattr(os, "process_cpu_count", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert cores.found().affinity == 6
 
 
-def test_newer_versions_of_python_are_called_by_their_own_name(monkeypatch):
+def test_newer_versions_of_python_count_cores_themselves(monkeypatch):
     monkeypatch.setattr(os, "process_cpu_count", lambda: 5, raising=False)
     assert cores.found().affinity == 5
 
 
 @pytest.mark.parametrize(
-    ("said", "queried"), [("3", 3), ("2,4", 2), ("", 9), ("0", 9), ("many", 9), (None, 9)]
+    ("said", "requested"), [("3", 3), ("2,4", 2), ("", 9), ("0", 9), ("many", 9), (None, 9)]
 )
-def test_before_torch_is_imported_its_variable_is_read(monkeypatch, said, queried):
+def test_before_torch_is_imported_its_variable_counts(monkeypatch, said, requested):
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.setattr(os, "cpu_count", lambda: 9)
     if said is None:
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     else:
         monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert cores.found().asked == queried
+    assert cores.found().requested == requested
     with cores.one_thread():
         assert "torch" not in sys.modules
 

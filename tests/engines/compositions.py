@@ -176,7 +176,7 @@ class Composition(NamedTuple):
         return System(**(parts | changes))
 
     def probe(self) -> System:
-        """A system to ask about and not to train, because its parts are those of others too."""
+        """A system for questions and not for training, because others share its parts."""
         sparse = OPTIMIZERS[self.optimizer].row_wise
         return self.system(
             _shared_data(self.fields),
@@ -184,15 +184,15 @@ class Composition(NamedTuple):
             discriminator=_shared_discriminator(self.discriminator, self.bias, self.fields, sparse),
         )
 
-    def data(self, **asked: Any) -> Interactions:
+    def data(self, **options: Any) -> Interactions:
         """Data for it, with contexts of several fields if it wants them."""
-        return some_data(fields=self.fields, **asked)
+        return some_data(fields=self.fields, **options)
 
 
 # What the loop of the CPU is compiled for is a draw, a score, a loss and a step; each combination
 # compiles for seconds. These few meet every class that an engine has code for, and the pairs that
 # depend on each other: draws that look at scores with losses, losses that weigh with draws that
-# know Q, and cosines with the softmax. Where there is a choice they are those of systems and
+# know Q, and cosines with the softmax. Where there is a choice they belong to systems and
 # examples, which are compiled anyway. All the others are met by ``-m exhaustive``.
 PAIRWISE_ADAM = Composition(Uniform, MatrixFactorization, PairwiseLogistic, LazyAdam)
 LOGISTIC_SGD = Composition(Popularity, MatrixFactorization, Logistic, SGD)
@@ -255,7 +255,7 @@ def some_data(
     density: float = 0.25,
     seen_by: str = "user",
 ) -> Interactions:
-    """One context knows every item but the last, which is a rare one, and one knows them all."""
+    """Every item but the last, a rare one, is known to one context, and all items to another."""
     rng = np.random.default_rng(0)
     liked = rng.random((users, items)) < density
     liked[:, -1] = rng.random(users) < 0.1
@@ -310,7 +310,7 @@ def assert_same_epochs(
     refit: bool = False,
     **changes: Any,
 ) -> tuple[Engine, EpochStats]:
-    """Run an engine beside eager: the same numbers every epoch, the same parameters at the end.
+    """Compare an engine with eager: the same numbers every epoch, the same parameters at the end.
 
     One other negative, or one other weight, would be seen in the parameters.
     """

@@ -32,7 +32,7 @@ class Store(dict):
 
 
 def met(words_5, count):
-    """Let so many threads meet as if each were a process."""
+    """Return what so many threads find that meet as if each were a process."""
     found = []
 
     def one():
@@ -92,7 +92,7 @@ def test_memory_that_is_not_there_is_refused_and_leaves_nothing(tmp_path, monkey
     assert not list(tmp_path.iterdir())
 
 
-def test_a_second_folder_is_used_where_the_first_has_no_room(tmp_path, monkeypatch, caplog):
+def test_a_second_folder_is_used_where_the_first_is_full(tmp_path, monkeypatch, caplog):
     folders = [tmp_path / "full", tmp_path / "free"]
     for folder in folders:
         folder.mkdir()

@@ -1,6 +1,6 @@
 """What the fused CPU engine has beyond all engines: sizes, threads, refits, and its sentences.
 
-That its epochs are those of eager is in ``tests/conformance/test_engines.py``. Compositions are
+``tests/conformance/test_engines.py`` compares its epochs with eager. Compositions are
 those that are met there, because each new one compiles for seconds.
 """
 
@@ -62,8 +62,8 @@ def fused(one: Composition, data: Interactions, **changes) -> FusedCpuEngine:
     return FusedCpuEngine(one.system(data, **changes), data, seed=5, device=CPU)
 
 
-def assert_same_epochs(one: Composition, data: Interactions, **asked) -> EpochStats:
-    _, last = assert_same_epochs_of(FusedCpuEngine, CPU, one, data, **asked)
+def assert_same_epochs(one: Composition, data: Interactions, **options) -> EpochStats:
+    _, last = assert_same_epochs_of(FusedCpuEngine, CPU, one, data, **options)
     return last
 
 
@@ -133,8 +133,8 @@ def test_the_width_of_a_row_does_not_matter(one, dim):
 @pytest.mark.parametrize("n_negatives", [1, 7])
 @pytest.mark.parametrize("one", [POPULAR, LOGISTIC_SGD, WEIGHTED], ids=str)
 def test_the_number_of_negatives_does_not_matter(one, n_negatives, per_visit):
-    asked = {"n_negatives": n_negatives, "positives_per_visit": per_visit}
-    assert_same_epochs(one, some_data(), **asked)
+    options = {"n_negatives": n_negatives, "positives_per_visit": per_visit}
+    assert_same_epochs(one, some_data(), **options)
 
 
 def test_more_visits_than_a_block_holds_and_more_blocks_than_one():
@@ -152,8 +152,8 @@ def test_the_size_of_a_batch_does_not_matter(batch_size, per_visit):
     assert len(data) % 10 != 0
     assert len(data) < 1000
     epochs = 50 if batch_size >= 1000 else 2
-    asked = {"batch_size": batch_size, "positives_per_visit": per_visit}
-    assert_same_epochs(LOGISTIC_SGD, data, epochs=epochs, **asked)
+    options = {"batch_size": batch_size, "positives_per_visit": per_visit}
+    assert_same_epochs(LOGISTIC_SGD, data, epochs=epochs, **options)
 
 
 @pytest.mark.parametrize("one", [PAIRWISE_ADAM, POPULAR, SDGAR], ids=str)

@@ -1,6 +1,6 @@
 """What the fused GPU engine has beyond all engines: its draws, chunks, bounds and sentences.
 
-That its epochs are those of eager is in ``tests/conformance/test_engines.py``.
+``tests/conformance/test_engines.py`` compares its epochs with eager.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ COSINE = Composition(Uniform, Cosine, SampledSoftmax, RowAdagrad, bias=True)
 
 @pytest.fixture(scope="module")
 def data() -> Interactions:
-    """About 100 rows; context 3 knows every item but one, context 4 knows all of them."""
+    """About 100 rows; every item but one is known to context 3, and all items to context 4."""
     return some_data(users=16, items=14)
 
 
@@ -64,20 +64,20 @@ def fused(one: Composition, data: Interactions, **changes) -> FusedGpuEngine:
 
 
 def test_some_points_are_projected_onto_the_ball(data):
-    asked = {"optimizer": RowAdagrad(0.3), "positives_per_visit": 2, "batch_size": 24}
-    engine, _ = assert_same_epochs(FusedGpuEngine, DEVICE, METRIC, data, epochs=2, **asked)
+    options = {"optimizer": RowAdagrad(0.3), "positives_per_visit": 2, "batch_size": 24}
+    engine, _ = assert_same_epochs(FusedGpuEngine, DEVICE, METRIC, data, epochs=2, **options)
     assert (engine.state()["model.item_ID"].norm(dim=1) > 0.9999).any()
 
 
 def test_directions_stay_on_the_sphere(data):
-    asked = {"l2": 0.3, "positives_per_visit": 2, "batch_size": 24}
-    engine, _ = assert_same_epochs(FusedGpuEngine, DEVICE, COSINE, data, epochs=2, **asked)
+    options = {"l2": 0.3, "positives_per_visit": 2, "batch_size": 24}
+    engine, _ = assert_same_epochs(FusedGpuEngine, DEVICE, COSINE, data, epochs=2, **options)
     for name in ("model.user_UD", "model.item_ID"):
         assert (engine.state()[name].norm(dim=1) - 1).abs().max() < 1e-5
 
 
 def test_nobody_gets_the_interpreter_by_chance(data):
-    """On a CPU it is a thousand times slower than other engines, so only those who ask get it."""
+    """On a CPU it is a thousand times slower than other engines, so it must be named."""
     system = METRIC.system(data)
     chosen, _ = choose_engine("auto", system, torch.device("cpu"))
     assert chosen is FusedCpuEngine
@@ -173,7 +173,7 @@ def test_it_says_what_it_covers(data):
     assert isinstance(FusedGpuEngine.covers(system, DEVICE), Covered)
 
     class OtherSampler(Uniform):
-        """Not one of those that have a kernel."""
+        """A sampler without a kernel."""
 
     for change, sentence in (
         ({"optimizer": Adam(0.1)}, "no kernel for the optimizer Adam"),

@@ -217,18 +217,18 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, tmp_pat
         ),
         "bpr": (sdgar.BPR, {"early_stopping__every": 1}),
     }[system]
-    told = {"memory": 1 << 30, "together": 3, "test_users": 9, "checkpoint_every": 0.0}
-    whole, stopped, asked = tmp_path / "whole", tmp_path / "stopped", []
+    options = {"memory": 1 << 30, "together": 3, "test_users": 9, "checkpoint_every": 0.0}
+    whole, stopped, calls = tmp_path / "whole", tmp_path / "stopped", []
 
     def stop():
-        asked.append(True)
-        return SIGTERM if len(asked) == 1 else None
+        calls.append(True)
+        return SIGTERM if len(calls) == 1 else None
 
-    result = run_shards(kind(**small, **more), shards, out=whole, **told)
+    result = run_shards(kind(**small, **more), shards, out=whole, **options)
     assert result.summary["engine"] == "fused-gpu-blocks"
     with pytest.raises(StoppedError):
-        run_shards(kind(**small, **more), shards, out=stopped, stop=stop, **told)
-    run_shards(kind(**small, **more), shards, out=stopped, resume=True, **told)
+        run_shards(kind(**small, **more), shards, out=stopped, stop=stop, **options)
+    run_shards(kind(**small, **more), shards, out=stopped, resume=True, **options)
     for name in ("model.safetensors", "ids.safetensors", "history.safetensors"):
         assert (stopped / name).read_bytes() == (whole / name).read_bytes(), name
 

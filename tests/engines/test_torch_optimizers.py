@@ -163,7 +163,7 @@ def test_torch_takes_the_same_steps_without_its_compiler(kind, how, monkeypatch)
         halves = [made(parameters, lr=0.05, **how) for _ in range(2)]
         for step in range(6):
             optimizer = halves[step // 3]
-            if step == 3:  # another one goes on from what was kept
+            if step == 3:  # another one continues from what was kept
                 optimizer.load_state_dict(halves[0].state_dict())
             optimizer.zero_grad()
             for parameter, gradient in zip(parameters, gradients(step), strict=True):

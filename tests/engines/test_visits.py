@@ -1,4 +1,4 @@
-"""The order of an epoch: every positive once, with company of its own context."""
+"""The order of an epoch: every positive once, with others of its context."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_folder_that_others_can_write_to_is_refused_aloud(root, mode):
     assert folders.safe_folder() == str(folder)
 
 
-def test_a_folder_of_somebody_else_is_refused_aloud(root, monkeypatch):
+def test_a_folder_of_another_user_is_refused_with_a_warning(root, monkeypatch):
     assert folders.safe_folder()
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.warns(UserWarning, match="can be written to by others"):
@@ -89,10 +89,10 @@ def test_kernels_work_without_a_folder(tmp_path, monkeypatch):
     numbers = np.arange(3.0)
     kernel(numbers)
     assert numbers.tolist() == [0, 2, 4]
-    assert str(tmp_path / "file") == config.CACHE_DIR  # as Numba reads it anew
+    assert str(tmp_path / "file") == config.CACHE_DIR  # Numba reads its setting again
 
 
-def anew() -> Path:
+def found_again() -> Path:
     """The folder as a new process finds it."""
     folders.cache_folder.cache_clear()
     return folders.cache_folder()
@@ -102,21 +102,21 @@ def test_changed_sources_have_another_folder(root, tmp_path, monkeypatch):
     sources = tmp_path / "kernels"
     shutil.copytree(Path(compiled.__file__).parent, sources)
     monkeypatch.setattr(folders, "__file__", str(sources / "cache.py"))
-    same = anew()
-    assert same == anew()
+    same = found_again()
+    assert same == found_again()
     changed = sources / "numba" / "math.py"
     changed.write_text(changed.read_text() + "\n# changed\n")
-    assert anew() != same
+    assert found_again() != same
     # Triton keeps its own account of its sources.
-    before = anew()
+    before = found_again()
     (sources / "triton" / "rng.py").write_text("# changed\n")
-    assert anew() == before
+    assert found_again() == before
 
 
 def test_another_numba_has_another_folder(root, monkeypatch):
-    first = anew()
+    first = found_again()
     monkeypatch.setattr(folders, "version", lambda _: "0.0")
-    assert anew() != first
+    assert found_again() != first
 
 
 def test_a_folder_for_numba_is_taken_where_the_user_named_one(tmp_path, monkeypatch):

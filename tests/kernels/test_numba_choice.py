@@ -1,4 +1,4 @@
-"""Choices without a guess and quotients without a division are those of plain arithmetic."""
+"""Choices without a guess and quotients without a division equal plain arithmetic."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def numba_nth_unknown(sorted_E, first, last, r):
 
 @pytest.fixture(scope="module")
 def data() -> Interactions:
-    """Context 3 knows every item but one, context 4 all of them."""
+    """Every item but one is known to context 3, and all items to context 4."""
     rng = np.random.default_rng(0)
     liked = rng.random((20, 16)) < 0.25
     liked[:, 15] |= rng.random(20) < 0.2
@@ -155,7 +155,7 @@ def test_a_filter_with_far_too_few_bits_is_slow_but_right(pairs, bytes_left):
             assert numba_known(known, user, item) == ((user, item) in here)
 
 
-def test_the_filter_tells_nearly_all_other_pairs_at_one_look():
+def test_the_filter_excludes_nearly_all_other_pairs():
     """16 bits or more a pair: at most 1 in 16 of all other pairs finds its bit set."""
     rng = np.random.default_rng(0)
     pairs = np.unique(rng.integers(0, 4000 * 2000, 20_000))

@@ -108,7 +108,7 @@ def test_infinity_keeps_its_meaning():
 
 @pytest.mark.parametrize("length", [1, 7, 64])
 def test_what_is_not_a_number_stays_none_in_a_vector_and_alone(length):
-    """A loop over many becomes vectors, with code of its own for NaN."""
+    """A loop over many becomes vectors, with separate code for NaN."""
     x = np.linspace(-3, 3, length).astype(np.float32)
     x[length // 2] = np.nan
     for found in softplus_and_sigmoid(x):

@@ -1,4 +1,4 @@
-"""Equations between rows: each beside float64, for any length, and nothing past their end."""
+"""Equations between rows: compared with float64, for any length, and nothing past their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of many rows: beside float64, for any numbers of rows and places, and nothing past them."""
+"""Sums of many rows equal float64, for any numbers of rows and places, and write no others."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_rows_are_added_up_alike_wherever_they_begin():
     x_RD = random.standard_normal((9, 40)).astype(np.float32)
     sums = []
     for shift in range(5):
-        room_RD = np.zeros((9, 48), np.float32)
-        room_RD[:, shift : shift + 40] = x_RD
+        table_RD = np.zeros((9, 48), np.float32)
+        table_RD[:, shift : shift + 40] = x_RD
         out_D = np.zeros(40, np.float32)
-        _added(out_D, np.float32(1), c_RC, 1, room_RD[:, shift:], 9, 40)
+        _added(out_D, np.float32(1), c_RC, 1, table_RD[:, shift:], 9, 40)
         sums.append(out_D.tobytes())
     assert len(set(sums)) == 1

@@ -1,4 +1,4 @@
-"""Threads that meet: nothing is lost and nobody runs ahead."""
+"""Threads that meet: nothing is lost and no thread runs ahead."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_nobody_passes_a_meeting_before_all_are_there(threads, way):
 
 @pytest.mark.usefixtures("neighbour")
 @pytest.mark.parametrize("way", RELAYS)
-def test_many_threads_meet_beside_a_neighbour(way):
+def test_many_threads_meet_next_to_a_busy_process(way):
     threads, meetings = 16, 50
     seen_T, wrong_T = np.zeros(threads, np.int64), np.zeros(threads, np.int64)
     numba_threads.run(RELAYS[way], threads, seen_T, meetings, wrong_T)
@@ -126,7 +126,7 @@ def test_a_meeting_that_counts_past_the_largest_number_is_a_meeting_still():
 @pytest.mark.usefixtures("plenty_of_cores")
 @pytest.mark.parametrize("numbers", [0, 10**6])
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 1000])
-def test_every_row_is_taken_once_whoever_takes_it(rows, numbers, monkeypatch):
+def test_every_row_is_taken_once_by_any_thread(rows, numbers, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     count_R = np.zeros(rows, np.int64)
 
@@ -160,9 +160,9 @@ def test_an_error_in_a_part_reaches_the_caller(monkeypatch):
 
     def kernel(first, last):
         if last == 100:
-            raise ValueError("told")
+            raise ValueError("bad part")
 
-    with pytest.raises(ValueError, match="told"):
+    with pytest.raises(ValueError, match="bad part"):
         share(kernel, 100, 10**6)
 
 
@@ -199,9 +199,9 @@ def test_every_part_of_every_round_is_taken_once(threads):
 def test_an_error_in_a_thread_reaches_the_caller(threads):
     def kernel(t, threads, barrier_4):
         if t == threads - 1:
-            raise ValueError("told")
+            raise ValueError("bad part")
 
-    with pytest.raises(ValueError, match="told"):
+    with pytest.raises(ValueError, match="bad part"):
         numba_threads.run(kernel, threads)
 
 

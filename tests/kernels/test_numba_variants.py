@@ -1,4 +1,4 @@
-"""Code is chosen by the class of a tuple, and kept for each class beside the others."""
+"""Code is chosen by the class of a tuple, and kept for each class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights between items on neighbourhoods are those of the equations, by every path."""
+"""Weights between items on neighbourhoods follow the equations, by every path."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_more_neighbours_than_items_is_the_least_squares_of_all(path):
 def test_pieces_and_threads_change_no_bit(monkeypatch):
     history = rows(300, 200, 0.1, 2)
     whole = weights_of(RULE, history)
-    monkeypatch.setattr(neighbours, "_ROOM", 7 * RULE.k * (RULE.k + 1) // 2)
+    monkeypatch.setattr(neighbours, "_MOST_IN_SYSTEMS", 7 * RULE.k * (RULE.k + 1) // 2)
     assert torch.equal(weights_of(RULE, history).weights(), whole.weights())
     for threads in (1, 3):
         monkeypatch.setattr(cores, "threads", lambda n=threads: n)
@@ -116,7 +116,7 @@ def test_pieces_and_threads_change_no_bit(monkeypatch):
 @given(st.integers(1, 40), st.integers(0, 99))
 def test_systems_of_any_size_are_solved(k, seed):
     pytest.importorskip("numba")
-    from sdgar.kernels.numba.neighbours import room_for_system, solve
+    from sdgar.kernels.numba.neighbours import scratch_for_system, solve
 
     rng = np.random.default_rng(seed)
     sizes = rng.integers(0, k + 1, 5)  # one after the other, in the same scratch memory
@@ -126,7 +126,7 @@ def test_systems_of_any_size_are_solved(k, seed):
     g_BP = np.ascontiguousarray(g_BKK[:, *np.triu_indices(k)])
     both_BK = rng.normal(size=(5, k)).astype(np.float32)
     found_BK = np.full((5, k), np.nan, np.float32)
-    scratch = room_for_system(k), np.full(k, np.nan)
+    scratch = scratch_for_system(k), np.full(k, np.nan)
     scratch[0][:] = np.nan  # what was there before is not read
     solve(0, 5, near_BK, both_BK, g_BP, 0.7, found_BK, *scratch)
     for b, size in enumerate(sizes):

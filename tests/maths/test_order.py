@@ -1,4 +1,4 @@
-"""Orders and ranks are those of NumPy's own sorts, whatever the numbers."""
+"""Orders and ranks equal NumPy's sorts, whatever the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows sorted by pair and time are those of a stable sort, by NumPy and by kernels alike."""
+"""Rows sorted by pair and time are as by a stable sort, by NumPy and by kernels alike."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from sdgar.cli.ahead import Ahead
 from sdgar.cli.bars import training as training_bar
 from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
@@ -35,6 +34,7 @@ from sdgar.cli.options.training import (
     require_heeded,
 )
 from sdgar.cli.options.values import number, run_folder, source
+from sdgar.cli.precompile import Precompiler
 from sdgar.cli.reports import tell_system
 from sdgar.cli.signals import HeldBack
 from sdgar.cli.train_choices import WITH_RESUME, SystemChoice, interrupted_job, read_as_before
@@ -149,8 +149,10 @@ def train(
     epoch, and `sdgar train --resume RUN` resumes to the same model, also after a crash.
     """
     # Before imports that take seconds.
-    ahead = Ahead("quick" if system.fast else system.system, training.engine, training.device)
-    context.call_on_close(ahead.end)
+    precompiler = Precompiler(
+        "quick" if system.fast else system.system, training.engine, training.device
+    )
+    context.call_on_close(precompiler.end)
 
     from sdgar.evaluation.metrics import check_metric
     from sdgar.runs.job import Job
@@ -170,7 +172,7 @@ def train(
         job = replace(job, overwrite=job.overwrite or overwrite)
         other = next((other for other in extended if other.claims_job(job)), None)
         _require_used(written, other, extended)
-        with ahead.compiling(job):
+        with precompiler.compiling(job):
             if other is None:
                 _train(screen, job, job.estimator(), resume, verbose, explain, resume=True)
             else:
@@ -223,7 +225,7 @@ def train(
         replace_if=continuation.replace_if,
         shards=None if other is None else other.of_job(extended[other]),
     )  # fmt: skip
-    with ahead.compiling(job):
+    with precompiler.compiling(job):
         if other is None:
             _train(screen, job, estimator, out, verbose, explain, inputs=inputs)
         else:

@@ -5,8 +5,8 @@ keep their meaning everywhere; ``SUMS`` allows only that additions change their 
 
 Named tuples among the arguments of a kernel are laid out as records: see ``records``.
 
-What differs from system to system has a class of its own for each kind, and a ``variant`` for each
-class: only the kinds that a system has are compiled for it.
+What differs between systems has a class for each kind, and a ``variant`` for each class: only the
+kinds that a system has are compiled for it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class _LowerPiece(NativeLowering):  # type: ignore[misc]
         state.flags.no_compile = True
         super().run_pass(state)
         made = state.cr
-        # Numba asks for a Python object of each function; this one has no machine code.
+        # Numba requires a Python object for each function; this one has no machine code.
         stub = _dynfunc.make_function(
             made.fndesc.lookup_module(), name, "", 0, made.env, (state.library,)
         )

@@ -56,7 +56,7 @@ _TYPES: dict[Any, Any] = {}
 """The types of all that was laid out, by what decides about them."""
 
 
-class RecordType(types.Type):
+class RecordType(types.Type):  # type: ignore[misc]
     """The type of a named tuple that is laid out: its class, and the types of its fields."""
 
     def __init__(self, kind: Any, fields: tuple[Any, ...]) -> None:
@@ -76,11 +76,11 @@ class RecordType(types.Type):
 
     @property
     def key(self) -> Any:
-        """Return what tells it from other types."""
+        """Return what distinguishes it from other types."""
         return self.instance_class, tuple(self.fields.values())
 
 
-class ArrayType(types.Type):
+class ArrayType(types.Type):  # type: ignore[misc]
     """The type of an array of a record, or of its numbers one after the other, which is flat."""
 
     def __init__(self, array: Any, *, flat: bool = False) -> None:
@@ -89,7 +89,7 @@ class ArrayType(types.Type):
         super().__init__(name=f"{'Flat' if flat else 'At'}({array})")
 
 
-class SeveralType(types.Type):
+class SeveralType(types.Type):  # type: ignore[misc]
     """The type of several records of one type, one after the other."""
 
     def __init__(self, record: RecordType, count: int) -> None:
@@ -130,7 +130,7 @@ def laid(args: Sequence[Any]) -> Iterator[Any]:
 def _lay(record: Any, words: list[int]) -> Any:
     """Add the words of a named tuple, and return its type."""
     kind, fields = type(record), tuple([_lay_field(one, words) for one in record])
-    # Types are made once and kept, so that their numbers tell them apart, which is quicker.
+    # Types are made once and kept, so that their ids distinguish them, which is quicker.
     return _once((kind, *map(id, fields)), lambda: RecordType(kind, fields))
 
 

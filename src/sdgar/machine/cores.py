@@ -2,13 +2,13 @@
 
 A process may run on fewer cores than the machine has: its affinity names the cores, a container's
 quota bounds the CPU seconds a second, and OMP_NUM_THREADS or ``torch.set_num_threads`` say what
-the user wants. The least of them counts, and ``torch.get_num_threads`` alone knows no quota. Work
+the user wants. The least of them counts, and ``torch.get_num_threads`` alone ignores quotas. Work
 that many threads share also looks at how many cores other processes leave::
 
-    free cores = cores - (CPU seconds of all processes - those of this one) / seconds
+    free cores = cores - (CPU seconds of all processes - of this one) / seconds
 
 Threads that wait for each other are no faster than the slowest of them, so a thread without a core
-of its own makes all of them slower. Linux counts what every core does; processes of low priority
+to itself makes all of them slower. Linux counts what every core does; processes of low priority
 and waits for disks count as free. On other systems nothing is known, and all cores count as free.
 
 Nothing here imports torch by itself: large files are read by many threads and without it.
@@ -31,13 +31,13 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-_asked: ContextVar[int | None] = ContextVar("asked", default=None)
-"""The number of threads that were asked for, while torch is limited to fewer."""
+_requested: ContextVar[int | None] = ContextVar("requested", default=None)
+"""The number of threads that the user wants, while torch is limited to fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """The cores of the machine, those that this process may use, and the threads asked for."""
+    """The cores of the machine and of this process, and the threads that the user wants."""
 
     machine: int
     """The number of cores of the machine."""
@@ -45,7 +45,7 @@ class Cores:
     """The number of cores that the process may run on."""
     quota: float | None
     """The CPU seconds a second that the control groups allow; None if they set no bound."""
-    asked: int
+    requested: int
     """The number of threads of torch, which OMP_NUM_THREADS or a call may have set."""
 
     @property
@@ -57,13 +57,13 @@ class Cores:
     @property
     def threads(self) -> int:
         """The number of threads to use."""
-        return max(1, min(self.usable, self.asked))
+        return max(1, min(self.usable, self.requested))
 
     @property
     def why(self) -> str:
         """The reason for the number of threads, in words."""
-        if self.asked < self.usable:
-            return "OMP_NUM_THREADS or torch asks for no more"
+        if self.requested < self.usable:
+            return "OMP_NUM_THREADS or torch sets this number"
         if self.usable < self.affinity:
             return f"the quota of this container is {self.quota:g} cores"
         if self.affinity < self.machine:
@@ -78,21 +78,21 @@ def found() -> Cores:
 
 
 def threads() -> int:
-    """Return the number of threads to use now, without a look at cores that are not for us."""
+    """Return the number of threads to use now, whatever other processes use."""
     usable = _affinity() or os.cpu_count() or 1
     return _cores(usable, usable).threads
 
 
 def threads_now(most: int) -> int:
     """Return how many of so many threads have a core now; other processes may want the cores."""
-    return worth_threads(_free.look(), most) if most > 1 else 1
+    return worth_threads(_free.count(), most) if most > 1 else 1
 
 
 def _cores(machine: int, affinity: int) -> Cores:
-    return Cores(machine, affinity, _own_quota(), _asked.get() or _asked_of_torch(machine))
+    return Cores(machine, affinity, _own_quota(), _requested.get() or _torch_threads(machine))
 
 
-def _asked_of_torch(machine: int) -> int:
+def _torch_threads(machine: int) -> int:
     """Return the number of threads that torch has, or that it would have if it were imported."""
     if "torch" in sys.modules:
         return int(sys.modules["torch"].get_num_threads())
@@ -120,10 +120,10 @@ def torch_threads(most: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let what torch does in this thread start no others.
+    """Keep torch from starting threads for work of this thread.
 
-    Arm's matrix products ask for as many threads as there were cores at the start of the process,
-    whatever torch was told since. They ask OpenMP, which can be told to give none.
+    Arm's matrix products use as many threads as there were cores at the start of the process,
+    whatever ``torch.set_num_threads`` has set since. OpenMP can refuse them these threads.
     """
     if "torch" not in sys.modules or (openmp := _openmp()) is None:
         yield
@@ -140,7 +140,7 @@ def one_thread() -> Iterator[None]:
 def _openmp() -> ctypes.CDLL | None:
     """Return the OpenMP library that torch's Arm builds have loaded, or None for other builds.
 
-    Other builds of torch load it under a name of their own, and need no such limit.
+    Other builds of torch load it under another name, and need no such limit.
     """
     loaded_already = getattr(os, "RTLD_NOLOAD", 0)
     if not loaded_already:
@@ -158,12 +158,12 @@ def torch_aside() -> Iterator[None]:
     For work that goes back and forth between the two: after every operation, torch's workers spin
     for milliseconds on the cores that the threads of the kernel are waiting for.
     """
-    token = _asked.set(threads())
+    token = _requested.set(threads())
     try:
         with torch_threads(1):
             yield
     finally:
-        _asked.reset(token)
+        _requested.reset(token)
 
 
 def _affinity() -> int | None:
@@ -182,7 +182,7 @@ def _own_quota() -> float | None:
 def quota(root: Path) -> float | None:
     """Return the tightest quota of this process's control groups, in cores.
 
-    A group is bound by its own quota and by those of all groups above it. Version 2 writes
+    A group is bound by its quota and by the quotas of all groups above it. Version 2 writes
     "QUOTA PERIOD" into ``cpu.max``, version 1 has a file for each; "max" and -1 mean no bound.
     """
     quotas = [q for folder in _groups(root) if (q := _quota_of(folder)) is not None]
@@ -250,9 +250,9 @@ def _text(path: Path) -> str:
 
 _STAT = Path("/proc/stat")
 _WINDOW = 0.1
-"""The least seconds that are judged: cores are counted in hundredths of a second."""
+"""The shortest window in seconds: the system counts in hundredths of a second."""
 _LONG_AGO = 0.5
-"""Seconds after which what was seen says nothing of now: who used the cores then may be gone."""
+"""Seconds after which an earlier window is ignored: the processes of then may have ended."""
 _TAKES = (0, 2, 5, 6)
 """The columns of what a core does for processes of normal priority and for interrupts: user,
 system, irq, softirq. What other machines on the same hardware take is left out: it makes a thread
@@ -269,9 +269,9 @@ class CoreUse(NamedTuple):
 
 
 class FreeCores:
-    """The cores that others left of late; ``look`` costs nothing between two windows.
+    """The cores that other processes left unused lately; ``count`` costs nothing within a window.
 
-    After a long time without a look all cores count as free, until the next window ends.
+    After a long time without a call all cores count as free, until the next window ends.
     """
 
     def __init__(self, use: Callable[[], CoreUse | None]) -> None:
@@ -279,7 +279,7 @@ class FreeCores:
         self._before = use()
         self._others = 0.0
 
-    def look(self) -> float:
+    def count(self) -> float:
         """Return how many cores are free; without a bound where nothing is known."""
         before = self._before
         if before is None:
@@ -319,7 +319,7 @@ def core_use() -> CoreUse | None:
 
 
 def worth_threads(free: float, most: int) -> int:
-    """Return how many threads have a core of their own, out of ``most``; at least one.
+    """Return how many of ``most`` threads have a core to themselves; at least one.
 
     A thread that has its core for most of the time counts.
 

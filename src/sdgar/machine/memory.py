@@ -1,4 +1,4 @@
-"""Find out how much memory is free or taken, raise early if a model cannot fit, and make room."""
+"""Aligned arrays, free and allocated RAM, and an early error if a model cannot fit."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ _HAS_HUGE = hasattr(mmap, "MADV_HUGEPAGE")
 
 
 def aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
-    """Allocate room that starts with a cache line, and with a huge page where it is large.
+    """Allocate an array that starts at a cache line, or at a huge page if it is large.
 
-    A processor remembers where some thousand pages lie. A table of several MiB has more of the
-    usual size, so that it would look for the page of nearly every row.
+    A processor caches the addresses of about a thousand pages. A table of several MiB has more
+    pages of the usual size, and the address of nearly every row would have to be looked up.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     page = _HUGE if _HAS_HUGE and size >= _HUGE // 2 else _LINE
     if page == _LINE:
-        room = np.empty(size + _LINE, np.uint8)
+        buffer = np.empty(size + _LINE, np.uint8)
     else:
         pages = mmap.mmap(
             -1, (-(-size // _HUGE) + 1) * _HUGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         )
         pages.madvise(mmap.MADV_HUGEPAGE)
-        room = np.frombuffer(pages, np.uint8)
-    start = -room.ctypes.data % page
-    table: NDArray[Any] = room[start : start + size].view(dtype).reshape(shape)
+        buffer = np.frombuffer(pages, np.uint8)
+    start = -buffer.ctypes.data % page
+    table: NDArray[Any] = buffer[start : start + size].view(dtype).reshape(shape)
     return table
 
 
 def is_aligned(array: NDArray[Any]) -> bool:
-    """Tell whether an array is one piece of memory that starts with a cache line."""
+    """Return whether an array is one piece of memory that starts with a cache line."""
     return array.flags.c_contiguous and array.ctypes.data % _LINE == 0
 
 
 def allocated_bytes() -> int:
     """Return the bytes of memory that this process has now, without pages of files.
 
-    Where the system does not tell, they are the most that it ever had.
+    Where the system does not report them, this is the most that the process ever had.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -53,7 +53,7 @@ def share(
 
 
 class _Taken:
-    """Parts of work that threads take; the thread that asks for the work is the first of them."""
+    """Parts of work that threads take; the calling thread is the first of them."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Solve for the rows of one side by least squares, given those of the other: half an iALS sweep."""
+"""Solve for the rows of one side by least squares, given the other side: half an iALS sweep."""
 
 from __future__ import annotations
 

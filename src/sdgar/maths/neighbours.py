@@ -36,7 +36,7 @@ from sdgar.machine.threads import share
 from sdgar.maths.rows import InMemory, Place, Rows, transposed
 from sdgar.maths.sparse import SparseMatrix
 
-_ROOM = 1 << 28
+_MOST_IN_SYSTEMS = 1 << 28
 """The most numbers of the systems G_SS that are held at once, in 1 GiB."""
 _DENSE = 1 << 26
 """The most numbers of a dense block of G, where kernels are not compiled, in 256 MiB."""
@@ -56,8 +56,8 @@ class Neighbourhoods:
     """The power β by which users with long histories count less: d_u ∝ |I_u|^-β."""
 
     @classmethod
-    def beside_vectors(cls, n_items: int, *, neighbours: int, l2: float) -> Neighbourhoods:
-        """Return the settings of a memory beside vectors: long histories and rare items count less.
+    def for_item_memory(cls, n_items: int, *, neighbours: int, l2: float) -> Neighbourhoods:
+        """Return the settings of an item memory: long histories and rare items count less.
 
         An item cannot have more neighbours than there are other items.
         """
@@ -82,7 +82,7 @@ class Neighbourhoods:
         return self._on_threads(items_of, n_items).similarities()
 
     def _on_threads(self, items_of: Rows, n_items: int) -> OnThreads:
-        block = max(1, 2 * _ROOM // (self.k * (self.k + 1)))
+        block = max(1, 2 * _MOST_IN_SYSTEMS // (self.k * (self.k + 1)))
         return OnThreads(self, items_of, n_items, block=block)
 
     def weights_with(self, items_of: Rows, before: Rows, new_N: NDArray[np.int64]) -> Rows:
@@ -228,7 +228,7 @@ class _OnDevice:
 
     def systems(self, near_RK: Tensor, both_RK: Tensor) -> Tensor:
         """Return the weights of the neighbours of each item."""
-        at_once = max(1, _ROOM // near_RK.shape[1] ** 2)
+        at_once = max(1, _MOST_IN_SYSTEMS // near_RK.shape[1] ** 2)
         pieces = zip(near_RK.split(at_once), both_RK.split(at_once), strict=True)  # type: ignore[no-untyped-call]
         return torch.cat([self._solve(*piece) for piece in pieces])
 
@@ -255,18 +255,18 @@ class _OnDevice:
 
 @cache
 def _compiled(device_type: str) -> bool:
-    """Tell whether there are compiled kernels for a device."""
+    """Return whether there are compiled kernels for a device."""
     return device_type == "cpu" and find_spec("numba") is not None
 
 
 Progress = Callable[[str, int, int], None]
-"""A function that is told the name of a step, what is done of it, and all of it."""
+"""A function of the name of a step, the part of it that is done, and all of it."""
 _PARTS, _LEAST = 256, 16
-"""The parts that items are shared out in, and the least items of a part."""
+"""The number of parts of all items, and the least items of a part."""
 _AT_ONCE = 1 << 16
-"""The rows whose lengths are looked at together."""
+"""The rows whose lengths are counted together."""
 _BASE = 1 << 20
-"""The bytes for what is looked at in pieces."""
+"""The bytes for what is read in pieces."""
 
 
 def least_memory(n_items: int, k: int, threads: int | None = None) -> int:
@@ -280,12 +280,12 @@ def least_memory(n_items: int, k: int, threads: int | None = None) -> int:
 
 
 def system_bytes(k: int) -> int:
-    """Return the bytes of an item in a block: its system, and the items that it speaks for."""
+    """Return the bytes of an item in a block: its system, and whose neighbour it is."""
     return 2 * k * (k + 1) + 4 * k
 
 
 def block_of(memory: int, n_items: int, k: int) -> int:
-    """Return the number of items whose systems fit in so many bytes, beside all that is needed."""
+    """Return the number of items whose systems fit in so many bytes, after all that is needed."""
     least = least_memory(n_items, k)
     if memory < least:
         raise ResourceError(
@@ -330,11 +330,11 @@ class OnThreads:
         self._kernels = neighbours
         self._rule, self._n, self._block, self._progress = rule, n_items, block, progress
         self._place, self._items_of = place or InMemory(), items_of
-        # On disk, as many entries at a time as there is room for systems.
+        # On disk, as many entries at a time as memory for systems holds.
         self._window = None if place is None else block * (rule.k + 1) * rule.k // 2
 
     def weights(self) -> Rows:
-        """Return W, whose row j is what having item j says for every item."""
+        """Return W, whose row j is what item j in a history adds to the score of every item."""
         near_IK, both_IK = self._found()
         n, k = near_IK.shape
         weight_IK = self._place.array("weight", (n, k), np.float32)
@@ -384,7 +384,7 @@ class OnThreads:
         self._share("lengths of items", lambda *part: self._kernels.roots(*part, *users))
 
     def _share(self, step: str, work: Callable[[int, int], None], at: int = 0, of: int = 1) -> None:
-        """Let threads take parts of all items; this is time ``at`` of ``of`` times."""
+        """Share all items among threads, in parts; this is time ``at`` of ``of`` times."""
         lock, rows = Lock(), int(self._start_I1[-1])
         done = at * rows
 
@@ -426,7 +426,7 @@ class OnThreads:
             )
 
         def systems(first: int, last: int) -> None:
-            scratch = self._kernels.room_for_system(k), np.empty(k)
+            scratch = self._kernels.scratch_for_system(k), np.empty(k)
             l2 = float(self._rule.l2)
             self._kernels.solve(first, last, near_BK, both_BK, g_BP, l2, weight_BK, *scratch)
 

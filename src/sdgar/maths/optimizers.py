@@ -64,7 +64,7 @@ class SGD(Optimizer):
 class LazyAdam(Adam):
     """Adam on the rows that a batch touches; all other rows, and their moments, rest.
 
-    A row that was not touched for many steps goes on with the moments it had: they decay by
+    A row that was not touched for many steps continues with the moments it had: they decay by
     touch, not by step. The bias correction counts all steps, as in torch's SparseAdam. An
     epoch costs what it touches, where dense Adam costs steps × rows.
     """

@@ -1,6 +1,6 @@
 """Order and rank whole numbers: faster than a comparison sort, with exactly its result.
 
-NumPy sorts 64-bit numbers with vector instructions, but not when it is asked for their order. A
+NumPy sorts 64-bit numbers with vector instructions, but not when their order is requested. A
 number and its place, packed into one word, are sorted as one number; the places then lie in order.
 """
 
@@ -22,7 +22,7 @@ _SPREAD, _FEW = 4, 1 << 16
 def in_order(number_N: NDArray[np.int64], end: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return ``np.argsort(number_N, kind="stable")`` for numbers from 0 to end - 1, and these.
 
-    Numbers and places that have no room in one word are first put into groups by their highest
+    Numbers and places that do not fit into one word are first put into groups by their highest
     bits, each of which needs fewer bits of both.
     """
     bits, width = len(number_N).bit_length(), (end - 1).bit_length()

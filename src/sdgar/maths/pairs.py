@@ -27,7 +27,7 @@ _kernels = partial(kernels_for, "pairs")
 
 
 class SortedRows(NamedTuple):
-    """Rows by key, those of one key by time, and those of one time as they came."""
+    """Rows sorted by key, then by time; rows with equal keys and times keep their order."""
 
     key_E: NDArray[np.int64]
     """The key of each row."""

@@ -1,6 +1,6 @@
 """A sparse matrix in CSR form with torch alone, on any device, and its dense products.
 
-torch has sparse tensors of its own, but a beta of them: every use warns, and products on the CPU
+torch's sparse tensors are a beta: every use warns, and products on the CPU
 need a library that not every build has.
 """
 
@@ -106,7 +106,7 @@ class SparseMatrix:
         return torch.ones(len(self.column_E), device=self.device)
 
     def rows(self, rows_B: Tensor) -> SparseMatrix:
-        """Return some rows, in this order; a row may be asked for several times."""
+        """Return some rows, in this order; a row may be named several times."""
         first_B = self.start_R1[rows_B]
         length_B = self.start_R1[rows_B + 1] - first_B
         start_B1 = pad(length_B.cumsum(0), (1, 0))

@@ -56,7 +56,7 @@ def directions(
     tau: float,
     rho: float = 1.0,
 ) -> Floats:
-    """Return û of each context, from the items that it is known to have.
+    """Return û of each context, from the items of its history.
 
     Each û climbs the objective of the softmax, with the items as they are,
 
@@ -226,9 +226,9 @@ def _climb_each(
     v_SD = unit_ID[item_S]
     offset_S = bias_I[item_S] + log_weight_S
     best_BD = np.empty_like(m_BD)
-    room_2D, score_S = np.empty((2, m_BD.shape[1]), np.float32), np.empty(len(v_SD), np.float32)
+    scratch_2D, score_S = np.empty((2, m_BD.shape[1]), np.float32), np.empty(len(v_SD), np.float32)
     kernels.climb(
         0, known.n_rows, m_BD, v_SD, offset_S, known.start_R1, sample.place_I[known.column_E],
-        np.float32(tau), LOOKS, np.float32(STEP_SIZE), room_2D, score_S, best_BD,
+        np.float32(tau), LOOKS, np.float32(STEP_SIZE), scratch_2D, score_S, best_BD,
     )  # fmt: skip
     return best_BD

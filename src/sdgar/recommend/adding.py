@@ -256,7 +256,7 @@ def _neighbourhoods(about: Mapping[str, Any], n_items: int) -> Neighbourhoods:
         case _, {
             "item_memory__neighbours": int() as k, "item_memory__l2": int() | float() as l2,
         } if k > 0 and l2 >= 0:  # fmt: skip
-            return Neighbourhoods.beside_vectors(n_items, neighbours=k, l2=float(l2))
+            return Neighbourhoods.for_item_memory(n_items, neighbours=k, l2=float(l2))
     raise UsageError(
         f"new items cannot be added to this model of system {about.get('system')!r}, as it does "
         "not tell how its weights between items were found. Add them to the models that it was "

@@ -71,12 +71,12 @@ class Memory:
     def beside_vectors(
         cls, data: Interactions, weight: float | None, *, neighbours: int | None, l2: float
     ) -> Memory:
-        """Make the memory that vectors have beside them; see ``Neighbourhoods.beside_vectors``."""
+        """Make the memory that vectors have beside them; see ``Neighbourhoods.for_item_memory``."""
         k, l2 = (
             at_least("item_memory__neighbours", neighbours, 1),
             not_negative("item_memory__l2", l2),
         )
-        rule = Neighbourhoods.beside_vectors(data.n_items, neighbours=k, l2=l2)
+        rule = Neighbourhoods.for_item_memory(data.n_items, neighbours=k, l2=l2)
         return cls(rule, weight)
 
     @property

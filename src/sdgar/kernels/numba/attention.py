@@ -46,7 +46,7 @@ def attend(
     first: Any, last: Any, start_S: Any, length_S: Any, x_TE: Any, bias_HL: Any, scale: Any,
     y_TD: Any, l_TH: Any, a_SL: Any,
 ) -> Any:  # fmt: skip
-    """Compute y and l of sequences first … last - 1; ``a_SL`` is room for scores."""
+    """Compute y and l of sequences first … last - 1; ``a_SL`` is scratch memory for scores."""
     heads, whole = bias_HL.shape[0], y_TD.shape[1]
     dim = whole // heads
     for s in range(first, last):

@@ -1,4 +1,4 @@
-"""The k best of some candidates on the CPU, whose scores are those of the whole model.
+"""The k best of some candidates on the CPU, scored as the whole model would score them.
 
 A candidate is what an index proposes, or what the weights of an item of the history name. Every
 other item has no score here and costs nothing.
@@ -16,7 +16,7 @@ from sdgar.kernels.numba.threads import prefetch_row
 from sdgar.kernels.numba.topk import sink
 
 _AHEAD = 8
-"""Candidates ahead of the one whose vector is read."""
+"""Candidates between the vector that is prefetched and the one that is read."""
 _SCORED, _LEFT_OUT = 1, 2
 
 
@@ -31,9 +31,10 @@ def select_candidates(
 
         s_ci = u_c · v_i + b_i + scale Σ_{j ∈ I_c} w_ji
 
-    ``own_E`` holds the items I_c, and ``seen_E`` those that row c must not get; ``blocked_I``
-    (empty: none) those that no row must get. A hit below 0 is none. ``state_I``, ``score_I``
-    and ``found_I`` are room for a number an item; the first is all zeros, and is left so.
+    ``own_E`` holds the items I_c, ``seen_E`` the items that row c must not get, and ``blocked_I``
+    (empty: none) the items that no row must get. A hit below 0 does not count. ``state_I``,
+    ``score_I`` and ``found_I`` are scratch memory with a number for each item; the first is all
+    zeros, before and afterwards.
     """
     k = items_BK.shape[1]
     address, row_bytes = v_ID.ctypes.data, np.uint64(v_ID.shape[1] * 4)
@@ -78,7 +79,8 @@ def select_candidates(
             item = found_I[c]
             state_I[item] = 0
             score = score_I[item]
-            # An item with the score -inf ends here too: the root of a heap with room has item -1.
+            # An item with the score -inf ends here too: the root of a heap that is not full has
+            # item -1.
             if score < score_K[0] or (score == score_K[0] and item > item_K[0]):
                 continue
             if not score < np.inf:

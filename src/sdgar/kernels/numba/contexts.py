@@ -19,17 +19,17 @@ from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 
 class Tables(NamedTuple):
-    """The vectors of contexts and items; a row holds what its step keeps beside the vector."""
+    """The vectors of contexts and items; a row holds the vector and the state of its step."""
 
     user_UCD: NDArray[np.float32]
     item_ICD: NDArray[np.float32]
 
 
 class Summed(NamedTuple):
-    """The vectors where contexts have several fields; a row holds what its step keeps beside it."""
+    """The vectors where contexts have several fields; rows hold vectors and the state of steps."""
 
     user_UCD: NDArray[np.float32]
-    """u_c, added up anew for each visit. Threads that visit one context write the same numbers."""
+    """u_c, added up again for each visit. Threads that visit one context write the same numbers."""
     item_ICD: NDArray[np.float32]
     field_VCD: NDArray[np.float32]
     """A vector for each value of each field."""
@@ -40,11 +40,11 @@ class Summed(NamedTuple):
 
 
 def ask_for_context(tables: Any, user: Any) -> Any:
-    """Bring the vector of a context towards the caches, or what says how it is made up."""
+    """Prefetch the vector of a context, or the places of the vectors that it is a sum of."""
 
 
 def ask_for_fields(tables: Any, user: Any) -> Any:
-    """Bring the vectors that a context is made up of towards the caches."""
+    """Prefetch the vectors that a context is a sum of."""
 
 
 def add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
@@ -52,11 +52,11 @@ def add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
 
 
 def hand_down(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
-    """Say which rows visit v moves, and turn the gradient of u_c into theirs."""
+    """Store which rows visit v moves, and turn the gradient of u_c into their gradients."""
 
 
 def ask_for(tables: Any, row: Any) -> Any:
-    """Bring a row that will be moved towards the caches."""
+    """Prefetch a row that will be moved."""
 
 
 @often

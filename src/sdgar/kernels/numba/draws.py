@@ -27,8 +27,8 @@ from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 MAX_TRIES = 16
 AHEAD = 6
-"""Rows that are asked for ahead of the one that is read. A core forgets most of what it is asked
-for at once, if that are many lines."""
+"""Rows between the one that is prefetched and the one that is read. A core drops most prefetches
+that are issued at once, if they are many."""
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
 _SHORT, _QUARTER = np.uint64(0xFFFF), np.uint64(16)
 _EPOCH, _FRACTION = np.uint64(0xFFFFFF), np.float32(2.0**-32)
@@ -122,11 +122,11 @@ DRAWN = (Uniform, Popularity, Decomposable, RankByFactor, WithDislikes)
 def start_draws(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
 ) -> Any:
-    """Begin to draw n negatives for each of some visits: ask for the first bins."""
+    """Begin to draw n negatives for each of some visits: prefetch the first bins."""
 
 
 def continue_draws(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
-    """Go on with draws that were begun: read the first bins, and ask for others."""
+    """Continue draws that were begun: read the first bins, and prefetch others."""
 
 
 def finish_draws(
@@ -246,7 +246,7 @@ def _continue_uniform(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -
 def _finish_uniform(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """End the search; a context that knows every item has no draw."""
+    """End the search; a context for which every item is known has no draw."""
     indptr_U1, known_E = known.indptr_U1, known.items_E
     item_VN, ok_VN = drawn.item_VN, drawn.ok_VN
     for v in range(visits):
@@ -388,7 +388,7 @@ def _continue_with_dislikes(p: Any, known: Any, visits: Any, user_V: Any, bins: 
 def _finish_with_dislikes(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """Draw from the base, and put disliked items in the place of some."""
+    """Draw from the base, and replace some draws by disliked items."""
     finish_draws(p.base, known, tail, visits, user_V, row_VP, bins, drawn)
     own = (np.uint64(tail) & _EPOCH) | p.stream
     for v in range(visits):

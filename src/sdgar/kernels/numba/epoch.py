@@ -68,7 +68,7 @@ def owns(own: Any, shares: Any, row: Any) -> Any:
 
 
 _BLOCK = 96
-"""The rows of a block of visits: those of all blocks under way fit in the caches of a core."""
+"""The rows of a block of visits: all blocks under way fit in the caches of a core."""
 _STAGES = 6
 """The stages of a block of visits, and so the blocks under way."""
 _AHEAD = 8
@@ -91,7 +91,7 @@ class Scratch(NamedTuple):
     """What threads hand each other within a batch; V visits, e entries, T threads."""
 
     place_VF: NDArray[np.int32]
-    """The rows whose vectors make up that of a visit's context: itself, or those of its fields."""
+    """The rows that the context of a visit is a sum of: its row, or one for each field."""
     count_V: NDArray[np.int32]
     item_e: NDArray[np.int32]
     slope_e: NDArray[np.float32]
@@ -118,7 +118,7 @@ class Own(NamedTuple):
     bins_K: tuple[Bins, ...]
     scored: Scored
     list_L: NDArray[np.int32]
-    """The first entry of each chain, and room to sort them."""
+    """The first entry of each chain, with as many places to sort them."""
     next_e: NDArray[np.int32]
     g_D: NDArray[np.float32]
 
@@ -133,27 +133,27 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> La
         "L": 2 * batch * max(positives + negatives, fields) + 1,
     }  # fmt: skip
 
-    def room(name: str, dtype: type) -> Any:
+    def zeros(name: str, dtype: type) -> Any:
         """Allocate an array whose shape is the axis letters of its name."""
         return np.zeros([size[axis] for axis in name.rpartition("_")[2]], dtype)
 
-    def rooms(kind: Any, dtypes: Mapping[str, type], other: type) -> Any:
+    def zeros_of_blocks(kind: Any, dtypes: Mapping[str, type], other: type) -> Any:
         """Allocate what is kept of each block under way."""
         return tuple(
-            kind(*(room(name, dtypes.get(name, other)) for name in kind._fields))
+            kind(*(zeros(name, dtypes.get(name, other)) for name in kind._fields))
             for _ in range(_STAGES)
         )
 
     return Laid(Own(
-        room("place_K", np.int64),
-        room("count_K", np.int64),
-        rooms(Visited, {"weight_VP": np.float32}, np.int64),
-        rooms(Drawn, {"ok_VN": np.bool_, "q_VN": np.float32}, np.int64),
-        rooms(Bins, {}, np.uint64),
-        Scored(*(room(name, np.float32) for name in Scored._fields)),
-        room("list_L", np.int32),
-        room("next_e", np.int32),
-        room("g_D", np.float32),
+        zeros("place_K", np.int64),
+        zeros("count_K", np.int64),
+        zeros_of_blocks(Visited, {"weight_VP": np.float32}, np.int64),
+        zeros_of_blocks(Drawn, {"ok_VN": np.bool_, "q_VN": np.float32}, np.int64),
+        zeros_of_blocks(Bins, {}, np.uint64),
+        Scored(*(zeros(name, np.float32) for name in Scored._fields)),
+        zeros("list_L", np.int32),
+        zeros("next_e", np.int32),
+        zeros("g_D", np.float32),
     ))  # fmt: skip
 
 
@@ -192,7 +192,7 @@ class Permuted(NamedTuple):
 
 
 def name_visits(source: Any, order: Any, place: Any, visits: Any, visit_V: Any) -> Any:
-    """Say which visits are at places ``place`` … of a batch."""
+    """Write into ``visit_V`` the visits at places ``place`` … of a batch."""
 
 
 def deliver(source: Any, first: Any, last: Any, s: Any, scratch: Any) -> Any:
@@ -222,8 +222,8 @@ def score_all(
 ) -> Any:  # fmt: skip
     """Score the visits of a batch that this thread gets; return the number of parts taken.
 
-    Blocks of visits are under way, each at another stage. A stage asks for the cache lines that
-    the next one reads, and while they come, other blocks have their turn.
+    Blocks of visits are under way, each at another stage. A stage prefetches the cache lines that
+    the next one reads, and while they arrive, other blocks have their turn.
     """
     place_K, count_K = own.place_K, own.count_K
     block, p, n = len(own.visited_K[0].visit_V), order.positives, proposal.n
@@ -500,7 +500,7 @@ def epoch(
     start.
     """
     steps_before += first
-    taken = np.int64(0)  # a plain 0 would be a type of its own, and compiled for
+    taken = np.int64(0)  # a plain 0 would be another type, and compiled again
     for batch in range(first, last):
         begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)

@@ -21,18 +21,18 @@ SHORT = 32
 class Known(NamedTuple):
     """The items that are no negatives of each context, with one bit for each pair, or a filter.
 
-    Where it takes little room, every pair (c, i) has a bit of its own, which says it all. Else bit
-    hash(c, i) is set for every such (c, i), with 16 bits or more a pair: of all other pairs at most
-    1 in 16 needs a binary search.
+    Where this takes little memory, every pair (c, i) has a bit, and no search is needed. Otherwise
+    bit hash(c, i) is set for every such (c, i), with 16 bits or more for each pair: of all other
+    pairs at most 1 in 16 needs a binary search.
     """
 
     indptr_U1: NDArray[np.int64]
     items_E: NDArray[np.int32]
     n_items: int
-    """The number of items if every pair has a bit of its own, and else 0."""
+    """The number of items if every pair has a bit, and 0 otherwise."""
     bits: NDArray[np.uint8]
     positive_E: NDArray[np.int32]
-    """The positive of each training row: it stands in where a context has no negative."""
+    """The positive of each training row: it replaces a negative where a context has none."""
 
 
 @inner
@@ -56,7 +56,7 @@ def fill(indptr_U1: Any, items_E: Any, n_items: Any, bits: Any) -> Any:
 
 @inner
 def is_known(known: Any, user: Any, item: Any) -> Any:
-    """Return whether an item is among those that are no negatives of a context."""
+    """Return whether an item cannot be a negative of a context."""
     bits = known.bits
     bit = bit_of(user, item, known.n_items, bits)
     marked = bool((bits[bit >> np.uint64(3)] >> np.uint8(bit & np.uint64(7))) & np.uint8(1))

@@ -90,7 +90,7 @@ class _Sums:
         self._c, self._c_bytes, self._x, self._x_bytes = c, c_bytes, x, x_bytes
 
     def over(self, rows: Any) -> Numbers:
-        """Write both loops, over some rows at once and over those that are left; add up."""
+        """Write both loops, over several rows at once and over the remaining rows; add up."""
         fours = self._builder.and_(rows, _INT64(-_CHAINS))
         nothing = Numbers(self._builder, ir.Constant(kind_of(self._width), None))
         chains = self._loop(_INT64(0), fours, [nothing] * _CHAINS)

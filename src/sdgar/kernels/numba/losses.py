@@ -13,7 +13,7 @@ from sdgar.kernels.numba.math import exp_negative, softplus_and_sigmoid
 
 
 class Scored(NamedTuple):
-    """Scores and slopes of some visits, and room to work on B of either at once."""
+    """Scores and slopes of some visits, and scratch arrays for B of either."""
 
     pos_VP: NDArray[np.float32]
     neg_VN: NDArray[np.float32]
@@ -61,7 +61,7 @@ class SampledSoftmax(NamedTuple):
 
 
 def weigh(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
-    """Leave Q(j|c) in ``drawn.q_VN`` if the loss asks for it."""
+    """Write Q(j|c) into ``drawn.q_VN`` if the loss needs it."""
 
 
 @variant(weigh, PairwiseLogistic, Logistic, WarpHinge, CmlHinge)

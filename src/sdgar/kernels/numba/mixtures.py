@@ -17,7 +17,7 @@ from sdgar.kernels.numba.threads import prefetch
 from sdgar.machine.threads import share
 
 _BLOCK = 128
-"""Draws whose table entries are asked for at once."""
+"""Draws whose table entries are prefetched together."""
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
 
 
@@ -33,8 +33,8 @@ def draw(
     sizes = state_bins.shape[1], entry_bins.shape[1]
 
     def part(first: int, last: int) -> None:
-        room = (np.empty(_BLOCK, np.uint64) for _ in range(3))
-        _draw(first, last, np.uint64(seed), tail, *sizes, *flat, *room)
+        scratch = (np.empty(_BLOCK, np.uint64) for _ in range(3))
+        _draw(first, last, np.uint64(seed), tail, *sizes, *flat, *scratch)
 
     share(part, drawn.numel(), drawn.numel())
     return drawn

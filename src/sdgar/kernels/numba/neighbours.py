@@ -158,7 +158,7 @@ def between(
     return None
 
 
-def room_for_system(k: int) -> NDArray[np.float64]:
+def scratch_for_system(k: int) -> NDArray[np.float64]:
     """Return scratch memory for ``solve``, for items with k neighbours: the rows of [A G_Sb]."""
     return np.empty((k, -(-(k + 1) // _AT_ONCE) * _AT_ONCE))
 

@@ -132,7 +132,7 @@ def sort(
     """Sort rows by key and time, as they came where both are equal.
 
     Times and weights are empty arrays if there are none, and weights are only moved. The number of
-    digits is odd, so that what begins in the other arrays ends in those of the result.
+    digits is odd, so that rows that begin in the other arrays end in the arrays of the result.
     """
     begin, end = len(first_N) * t // threads, len(first_N) * (t + 1) // threads
     timed, weighted = len(time_N) > 0, len(weight_N) > 0

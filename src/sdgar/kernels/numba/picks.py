@@ -1,7 +1,6 @@
-"""Negatives on the CPU that are chosen by their scores, beside those that are only drawn.
+"""Negatives on the CPU: drawn by ``draws.py``, or chosen by their scores.
 
-Some are drawn at once, by ``draws.py``, and then scored; others are chosen among uniform candidates
-by their scores.
+Negatives of the second kind are chosen among uniform candidates.
 """
 
 from __future__ import annotations

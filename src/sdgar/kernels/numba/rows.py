@@ -13,7 +13,7 @@ numbers of float64 (``Row64``, ``Number64``)::
     add_row(row_at(g_VD, v), row_at(item_ID, i), c, dim)
 
 What ``each_place`` computes becomes the first row, or the first rows if there are several;
-``sum_of_places`` adds up, one sum or several at once. A row that is written may be one of those
+``sum_of_places`` adds up, one sum or several at once. A row that is written may be one of the rows
 that are read, but must not overlap one otherwise. The terms of a sum have one order, whatever
 kernel the sum is a part of.
 """
@@ -113,7 +113,7 @@ def fuses() -> bool:
 def muladd(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
     """Return a b + c, rounded once where the processor can do that.
 
-    LLVM's own function for this would leave it to the compiler, for each kernel anew.
+    LLVM's own function for this would leave it to the compiler, for each kernel.
     """
     return a.call("fma", b, c) if fuses() else a * b + c
 
@@ -153,7 +153,7 @@ def row_at(table: Any, r: Any) -> Any:
 
 
 def _compiler(equation: Callable[..., Any], *, summed: bool) -> Callable[..., Any]:
-    """Return what Numba asks for the types and the code of an equation."""
+    """Return the function that Numba calls for the types and the code of an equation."""
     signature = inspect.signature(equation)
     parameters = list(signature.parameters.values())[1 if summed else 0 :]
     sums = str(signature.return_annotation).count("Numbers") if summed else 0
@@ -168,7 +168,7 @@ def _compiler(equation: Callable[..., Any], *, summed: bool) -> Callable[..., An
                 return context.make_tuple(builder, signature.return_type, found)
             return found[0] if sums else context.get_dummy_value()
 
-        several = types.UniTuple(number, sums)  # type: ignore[attr-defined]
+        several = types.UniTuple(number, sums)
         one_or_none = number if sums else types.void
         gives = several if sums > 1 else one_or_none
         return gives(*takes, types.int64), code

@@ -33,7 +33,7 @@ from sdgar.kernels.numba.threads import prefetch, prefetch_row
 class MatrixFactorization(NamedTuple):
     """s = u · v + b.
 
-    The biases have a table of their own: it stays in the caches, and a row of 32 numbers then
+    The biases have a separate table: it stays in the caches, and a row of 32 numbers then
     takes two cache lines, not three.
     """
 

@@ -1,20 +1,20 @@
-"""Some batches by several processes: each scores the visits of its own users.
+"""Some batches by several processes: each scores the visits of its users.
 
-    deal     whose visits are at the places of a batch
+    deal     find the process of each visit of a batch
     score    own visits: negatives, scores, slopes, the gradient of u_c; factors go to their places
     move     items, each by one process of a machine, which takes shares of them; and own users
 
 What a visit adds to the gradients of its items is slope · u_c. The factors of a visit are thus u_c,
-its P + N items and their slopes, and beside them its count of positives and what the log counts.
-The processes of one machine have the tables of items in memory that they share, and the factors of
-a batch too, where each visit has its place. Machines tell each other the factors of their visits:
+its P + N items and their slopes, together with its count of positives and the numbers of the log.
+The processes of one machine share the tables of items and the factors of a batch in memory, where
+each visit has its place. Machines send each other the factors of their visits:
 
     u_c (D) | slopes (P + N) | items (P + N) | positives | loss | effective | answered
 
 Each number has 32 bits.
 
 Factors are added up in the order of the batch, as ``epoch.py`` does, so that every machine has the
-same items, which are those of one process.
+same items as one process would have.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ parts of work were taken since then, and whether there is an alarm."""
 ALARM = 4
 """The place of the last one."""
 _WAIT, _WAKE = 0, 1
-"""What Linux is asked for; both are for processes that share memory."""
+"""The operations of Linux's call; both are for processes that share memory."""
 _NAP = 100_000 if FUTEX else 200
-"""The microseconds after which one that sleeps looks for an alarm; where nobody can be woken, it
-looks for the others too."""
+"""The microseconds after which a sleeping process checks for an alarm; where no process can be
+woken, it checks for the others too."""
 
 
 @inner
 def _sleep_in(words_5: Any, generation: Any) -> Any:
-    """Give the core away until all have met or there is an alarm."""
+    """Release the core until all have met or there is an alarm."""
     add(words_5, 2, 1)
     while load(words_5, 1) == generation and load(words_5, ALARM) == 0:
         futex(words_5, 1, _WAIT, generation, _NAP)
@@ -120,11 +120,11 @@ def meet_all(
 
 
 SCORE, MOVE = 1, 2
-"""The halves of a batch, between which machines tell each other their factors."""
+"""The halves of a batch, between which machines exchange their factors."""
 
 
 class Dealt(NamedTuple):
-    """The visits of a batch, and whose they are."""
+    """The visits of a batch, and the process of each."""
 
     edge_S1: NDArray[np.int64]
     """The number of the first visit of each shard."""
@@ -307,7 +307,7 @@ def shared_epoch(
 ) -> Any:  # fmt: skip
     """Run thread t's part of these halves of batches first … last - 1; return whether all did so.
 
-    ``scratch`` has the visits of a batch, ``own_scratch`` those of this process.
+    ``scratch`` has the visits of a batch, and ``own_scratch`` the visits of this process.
     """
     taken, words_5 = np.int64(0), array_of(shared.words_5)
     for batch in range(first, last):

@@ -129,7 +129,7 @@ def best(
 ) -> Any:  # fmt: skip
     """Fill the lists of all contexts; return the first that has a score of no number, or -1.
 
-    ``rough_BI`` is room for one row of rough scores.
+    ``rough_BI`` is scratch memory for one row of rough scores.
     """
     k = items_BK.shape[1]
     rough_I = rough_BI[0]

@@ -1,7 +1,7 @@
 """Vectors of a few contexts on the sphere, one context after the other; see ``maths/sphere.py``.
 
-The vectors of the items that stand for the catalogue stay in the cache from step to step. What a
-context gets does not depend on who else is asked for, to the last bit.
+The vectors of the items that represent the catalogue stay in the cache from step to step. The
+vector of a context does not depend on the other contexts of a query, to the last bit.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ def _subtract_mean(v_SD: Any, p_S: Any, total: Any, slope_D: Any) -> Any:
 @outer
 def climb(
     first: Any, last: Any, m_BD: Any, v_SD: Any, offset_S: Any, start_B1: Any, at_E: Any, tau: Any,
-    looks: Any, step_size: Any, room_2D: Any, score_S: Any, best_BD: Any,
+    looks: Any, step_size: Any, scratch_2D: Any, score_S: Any, best_BD: Any,
 ) -> Any:  # fmt: skip
     """Climb for some contexts; a step that does not gain is taken back for a shorter one.
 
-    ``at_E[start_B1[b] : start_B1[b + 1]]`` are the places of the items of context b among those
-    that stand for the catalogue, and -1 for items that are not among them. The number of the latter
-    is a multiple of four, with offsets of -inf for rows that stand for nothing.
+    ``at_E[start_B1[b] : start_B1[b + 1]]`` are the places of the items of context b in the
+    sample that represents the catalogue, and -1 for items outside of it. The size of the sample is
+    a multiple of four, with offsets of -inf for rows that represent no item.
     """
-    u_D, slope_D = room_2D[0], room_2D[1]
+    u_D, slope_D = scratch_2D[0], scratch_2D[1]
     dim, scale = m_BD.shape[1], np.float32(1) / tau
     for b in range(first, last):
         m_D, best_D = m_BD[b], best_BD[b]

@@ -1,6 +1,6 @@
 """How rows of parameters move on the CPU, one kind for each class of optimiser.
 
-A table has a step of its own, with the state that the table does not hold itself. A row of a table
+Each table has its step, with the state that the table does not hold itself. A row of a table
 is θ, or θ and Adam's m and v, side by side.
 """
 
@@ -86,7 +86,7 @@ def _at_lazy_adam(step: Any, number: Any) -> Any:
 
 
 def ask_for_sums(step: Any, row: Any) -> Any:
-    """Bring what a step keeps of a row, beside the table, towards the caches."""
+    """Prefetch the state that a step has of a row outside of the table."""
 
 
 @variant(ask_for_sums, RowAdagrad)
@@ -110,8 +110,8 @@ def _rests(step: Any) -> Any:
 
 
 @variant(rests, LazyAdam)
-def _goes_on(step: Any) -> Any:
-    """Return no: earlier gradients go on moving it."""
+def _moves_on(step: Any) -> Any:
+    """Return False: earlier gradients still move it."""
     return False
 
 

@@ -29,7 +29,7 @@ TILE = 128
 WIDTHS = 64, 128
 """The widths that rows of integers can have: they are filled up to the next one."""
 _AHEAD = 8
-"""Vectors ahead of the one that is scored, which are asked for."""
+"""Vectors between the one that is prefetched and the one that is scored."""
 NOT_NAMED = np.float32(-0.0)
 """What a memory has for items that it does not name: a sum in which 0 occurs is never -0."""
 _NOT_NAMED_BITS = np.int32(-(2**31))
@@ -66,7 +66,7 @@ def _products(p_D: Any, q_TD: Any, product_T: Any) -> Any:
 
 @inner
 def _any_above(product_T: Any, a: Any, c_T: Any, bias_T: Any, edge: Any) -> Any:
-    """Tell whether the rough score of an item of a tile is not below the edge."""
+    """Return whether the rough score of an item of a tile is not below the edge."""
     above = np.int32(0)
     for i in range(len(c_T)):
         rough = np.float32(product_T[i]) * c_T[i] * a + bias_T[i]
@@ -76,7 +76,7 @@ def _any_above(product_T: Any, a: Any, c_T: Any, bias_T: Any, edge: Any) -> Any:
 
 @inner
 def _has(items_E: Any, first: Any, last: Any, item: Any) -> Any:
-    """Tell whether an item is among some that ascend."""
+    """Return whether an item is among some that ascend."""
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
@@ -91,7 +91,7 @@ def _has(items_E: Any, first: Any, last: Any, item: Any) -> Any:
 def _names(
     item: Any, first: Any, last: Any, own_E: Any, weight_start_I1: Any, weight_column_F: Any
 ) -> Any:
-    """Tell whether the memory of a context names an item."""
+    """Return whether the memory of a context names an item."""
     for e in range(first, last):
         j = own_E[e]
         for f in range(weight_start_I1[j], weight_start_I1[j + 1]):
@@ -102,7 +102,7 @@ def _names(
 
 @inner
 def _listed(score: Any, item: Any, score_K: Any, item_K: Any) -> Any:
-    """Tell whether an item is better than the worst of a list, whose root that is."""
+    """Return whether an item is better than the worst of a list, whose root that is."""
     return score > score_K[0] or (score == score_K[0] and item < item_K[0])
 
 

@@ -2,9 +2,9 @@
 
 A kernel is started once in every thread and meets the others at barriers, which costs less than
 a microsecond where all of them have a core; a parallel region of Numba's own costs some hundred on
-a busy machine, and takes ten times as long to compile. A thread that has looked at the barrier for
-a while gives its core away until the last one is there: on shared cores that one may be waiting
-for just this core.
+a busy machine, and takes ten times as long to compile. A thread that has spun at the barrier for
+a while releases its core until the last one is there: on shared cores that one may be waiting for
+this very core.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from numba.extending import intrinsic
 from sdgar.kernels.compiled import inner
 
 SPINS = 4000
-"""Looks at the barrier before the core is given away: about 20 microseconds, what it costs to give
-a core away and get it back."""
+"""Spins at the barrier before the core is released: about 20 microseconds, the cost of releasing a
+core and getting it back."""
 _FUTEX_CALLS = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
 """The number of Linux's call by which a thread waits for a change of a word in memory."""
 FUTEX = _FUTEX_CALLS.get(platform.machine(), 0) if sys.platform == "linux" else 0
 _WAIT, _WAKE = 128, 129
-"""What that call is asked for; both are for threads of one process."""
+"""The operations of that call; both are for threads of one process."""
 ALL = np.int32(0x7FFFFFFF)
 """As many as may sleep."""
 _NAP, _LONGEST_NAP = 20, 500
@@ -78,7 +78,7 @@ def load(typing_context: Any, array: Any, index: Any) -> Any:
 def futex(
     typing_context: Any, array: Any, index: Any, what: Any, value: Any, microseconds: Any
 ) -> Any:
-    """Sleep while a word has a value, or wake so many of those that sleep on it.
+    """Sleep while a word has a value, or wake so many of the threads that sleep on it.
 
     Sleep lasts for so many microseconds at the most, and any time if they are 0.
     """
@@ -145,7 +145,7 @@ def prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
 
 @inner
 def _sleep_until_woken(barrier_4: Any, generation: Any) -> Any:
-    """Give the core away until the last one wakes all that sleep."""
+    """Release the core until the last one wakes all that sleep."""
     add(barrier_4, 2, 1)
     while load(barrier_4, 1) == generation:
         futex(barrier_4, 1, _WAIT, generation, 0)
@@ -162,7 +162,7 @@ def _wake(barrier_4: Any) -> Any:
 
 @inner
 def _nap(barrier_4: Any, generation: Any) -> Any:
-    """Give the core away again and again, for longer and longer."""
+    """Release the core again and again, for longer and longer."""
     microseconds = _NAP
     while load(barrier_4, 1) == generation:
         sleep(microseconds)
@@ -178,9 +178,10 @@ def _let_nap(barrier_4: Any) -> Any:
 def _meeting(wait: Any, wake: Any) -> Any:
     """Make the barrier, by a way to wait for the others and a way to wake them.
 
-    The words are: how many have arrived, how often all have met, how many sleep, and how many
-    parts of work were taken. Who is about to sleep says so before a last look at the second word,
-    and who changes that word looks for sleepers after it, so nobody sleeps through a meeting.
+    The words are: how many have arrived, how often all have met, how many sleep, and how many parts
+    of work were taken. A thread that is about to sleep adds itself before it reads the second word
+    a last time, and the thread that changes that word checks for sleepers afterwards, so none
+    sleeps through a meeting.
     """
 
     @inner
@@ -211,14 +212,14 @@ meet = _meeting(_sleep_until_woken, _wake) if FUTEX else _meeting(_nap, _let_nap
 def take(barrier_4: Any, before: Any) -> Any:
     """Return the number of a part of work that no thread has, after ``before`` that were taken.
 
-    A thread goes on until the number is that of no part; all parts and one number for every thread
-    are then taken.
+    A thread stops at a number beyond the last part; all parts and one number for every thread are
+    then taken.
     """
     return np.int64(add(barrier_4, 3, 1)) - before
 
 
 def run(kernel: Callable[..., object], threads: int, *args: Any) -> None:
-    """Call kernel(t, threads, barrier_4, *args) in every thread t; who asks is thread 0."""
+    """Call kernel(t, threads, barrier_4, *args) in every thread t; the caller is thread 0."""
     barrier_4 = np.zeros(4, np.int32)
     if threads == 1:
         kernel(0, threads, barrier_4, *args)

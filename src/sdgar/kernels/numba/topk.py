@@ -93,7 +93,7 @@ def select_rows(
     """Fill rows ``first … last - 1`` of the two outputs; return a row that is not finite, or -1.
 
     ``seen_E[starts_B[b] : ends_B[b]]`` are the items, ascending, that row b must not get;
-    ``blocked_I`` (empty: none) those that no row must get. Where fewer than K items are left
+    ``blocked_I`` (empty: none) the items that no row must get. Where fewer than K items are left
     the tail is item -1 with score -inf.
 
     A score that is not above the threshold, the worst of the K best so far, is passed over.

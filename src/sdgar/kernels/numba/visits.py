@@ -1,6 +1,6 @@
-"""The visits of an epoch on the CPU: whose they are, with which positives, and where those lie.
+"""The visits of an epoch on the CPU: their contexts, their positives, and the rows of both.
 
-What a visit needs is found in stages, each of which asks for the cache lines that the next one
+What a visit needs is found in stages, each of which prefetches the cache lines that the next one
 reads. A caller does something else between the stages of a visit, so that the lines are there.
 """
 

@@ -8,7 +8,7 @@ its positives and its negatives. Contexts and items share one numbering, item i 
     weight_VP  interaction weights ω of the positives
     log_q_VN   log Q(j | c) of the negatives, up to a constant of the visit
 
-so a step of the epoch needs one look-up an entry and no random number.
+so a step of the epoch reads one row for each entry and needs no random number.
 """
 
 from __future__ import annotations

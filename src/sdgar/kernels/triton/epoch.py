@@ -1,12 +1,12 @@
 """One step of an epoch: gradients of a batch of visits, then the rows they touched.
 
-Contexts and items share one table θ of R = U + I rows, contexts first; biases b are a table of
-their own. Of the entries of a step that name the same row, the last one is its slot, in which all
-of them add up their gradients; it is found a step ahead, by an atomic maximum. So the sums of a
-step lie close together, in the cache, whatever the size of the tables.
+Contexts and items share one table θ of R = U + I rows, contexts first; biases b are a separate
+table. Of the entries of a step that name the same row, the last one is its slot, in which all of
+them add up their gradients; it is found a step ahead, by an atomic maximum. So the sums of a step
+lie close together, in the cache, whatever the size of the tables.
 
-Gradients are summed as integers, g · scale cut to 64 bits, because integer addition does not
-depend on the order in which threads come: the same seed gives the same bytes. A sum stays below
+Gradients are summed as integers, g · scale cut to 64 bits, because integer addition does not depend
+on the order in which threads come: the same seed gives bit-identical results. A sum stays below
 2^63 as long as
 
     Σ_b ω_b · (|∂l/∂s⁺_b| + Σ_j |∂l/∂s_bj|) · max |θ|  ≤  rows · max ω · slope_limit · theta_limit
@@ -48,7 +48,7 @@ def claim(claim_R: tl.tensor, code: tl.tensor, at: tl.tensor) -> tl.tensor:
 def claim_rows(
     row_VW: tl.tensor, claim_R: tl.tensor, n_entries: tl.tensor, TILE: tl.constexpr
 ) -> None:
-    """Claim the slots of the first step of a chunk; ``move_rows`` claims those of the next one."""
+    """Claim the slots of the first step of a chunk; ``move_rows`` claims the next ones."""
     at = tl.program_id(0) * TILE + tl.arange(0, TILE)
     code = tl.load(row_VW + at, mask=at < n_entries, other=-1)
     claim(claim_R, code, at)
@@ -96,7 +96,7 @@ def add_gradients(
 ) -> None:
     """Add up the gradients of ``size`` visits, with P positives and N negatives each.
 
-    Gradients are those of Σ_b ω_b l_b. ``touch_L`` counts how often L2 weighs a row, in units of
+    The loss is Σ_b ω_b l_b. ``touch_L`` counts how often L2 weighs a row, in units of
     1/N; ``moved_L`` gets the row of each slot, -1 for entries that are none. ``stats`` gets the
     sums of loss, effective sample size and unanswered rows of each program.
     """

@@ -174,7 +174,7 @@ def _weighted_logistic(
 ) -> tl.tensor:
     """l = ½ [softplus(-s⁺) + Σ_j w_j f_j], f_j = softplus(s_j), w_j ∝ exp(f_j / T) / Q_j.
 
-    Only here a slope has no bound of its own: one beyond ``slope_limit`` raises the flag.
+    Only here a slope is not bounded: one beyond ``slope_limit`` raises the flag.
     """
     f_pos, slope_pos = _softplus_and_slope(-s_pos)
     f, slope = _softplus_and_slope(s_neg)

@@ -1,6 +1,6 @@
 """How rows move on a GPU, one function for each class of optimiser.
 
-``first`` and ``second`` point to what an optimiser keeps beside each parameter.
+``first`` and ``second`` point to the state that an optimiser keeps for each parameter.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sdgar.cli import ahead, main
+from sdgar.cli import main, precompile
 from sdgar.kernels.cache import cache_folder
 
 SMALL = {"dim": 2, "epochs": 1, "early_stopping": False}
@@ -20,7 +20,7 @@ def note():
     """The file that says that BPR was compiled, which is not there before nor after."""
     folder = cache_folder()
     assert folder is not None
-    path = folder / "ahead.bpr"
+    path = folder / "precompiled.bpr"
     path.unlink(missing_ok=True)
     yield path
     path.unlink(missing_ok=True)
@@ -31,12 +31,12 @@ def job(system: str = "bpr", device: str = "cpu", shards: object = None) -> Simp
 
 
 def test_the_loop_of_a_system_is_compiled(note):
-    ahead.rehearse("bpr", SMALL)
+    precompile.rehearse("bpr", SMALL)
     assert any(note.parent.glob("**/*.epoch-*.nbi"))
 
 
 def test_nothing_is_compiled_for_a_system_without_a_loop(note):
-    ahead.rehearse("popular", {})
+    precompile.rehearse("popular", {})
 
 
 @pytest.mark.parametrize(
@@ -52,42 +52,42 @@ def test_nothing_is_compiled_for_a_system_without_a_loop(note):
 def test_no_process_is_started_where_it_is_of_no_use(
     note, monkeypatch, system, engine, device, several, rank
 ):
-    monkeypatch.setattr(ahead, "_several_cores", lambda: several)
+    monkeypatch.setattr(precompile, "_several_cores", lambda: several)
     monkeypatch.setattr(subprocess, "Popen", None)
     if rank:
         monkeypatch.setenv("RANK", rank)
-    with ahead.Ahead(system, engine, device).compiling(job(system)):
+    with precompile.Precompiler(system, engine, device).compiling(job(system)):
         pass
 
 
 def test_no_process_is_started_for_what_is_compiled(note, monkeypatch):
-    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
     monkeypatch.setattr(subprocess, "Popen", None)
     note.parent.mkdir(parents=True, exist_ok=True)
     note.touch()
-    ahead.Ahead("bpr", "auto", "auto")
+    precompile.Precompiler("bpr", "auto", "auto")
 
 
 def test_where_no_process_can_be_started_training_goes_on(note, monkeypatch):
     def full(*args: object, **more: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
     monkeypatch.setattr(subprocess, "Popen", full)
-    with ahead.Ahead("bpr", "auto", "auto").compiling(job()):
+    with precompile.Precompiler("bpr", "auto", "auto").compiling(job()):
         pass
 
 
 def test_without_numba_nothing_is_compiled(note, monkeypatch):
-    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
     monkeypatch.setattr(subprocess, "Popen", None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    ahead.Ahead("bpr", "auto", "auto")
+    precompile.Precompiler("bpr", "auto", "auto")
 
 
 def test_the_process_ends_with_the_job(note, monkeypatch):
-    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
-    helper = ahead.Ahead("bpr", "auto", "auto")
+    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
+    helper = precompile.Precompiler("bpr", "auto", "auto")
     process = helper._process
     with helper.compiling(job()):
         assert process.poll() is None
@@ -104,8 +104,8 @@ def test_a_command_that_is_refused_leaves_no_process(note, monkeypatch, tmp_path
         started.append(start(*args, **more))
         return started[-1]
 
-    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
-    monkeypatch.setattr(ahead.subprocess, "Popen", seen)
+    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
+    monkeypatch.setattr(precompile.subprocess, "Popen", seen)
     words = ["sdgar", "train", "absent.csv", "--out", str(tmp_path / "run"), "--system", "bpr"]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit):
@@ -115,26 +115,26 @@ def test_a_command_that_is_refused_leaves_no_process(note, monkeypatch, tmp_path
 
 
 def test_a_training_that_fails_is_not_noted(note, monkeypatch):
-    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
     with (
         pytest.raises(ValueError, match="no rows"),
-        ahead.Ahead("bpr", "auto", "cpu").compiling(job()),
+        precompile.Precompiler("bpr", "auto", "cpu").compiling(job()),
     ):
         raise ValueError("no rows")
     assert not note.exists()
 
 
-@pytest.mark.parametrize("told", [b"", b"{}\n"])
-def test_a_process_that_is_told_nothing_ends(told):
+@pytest.mark.parametrize("sent", [b"", b"{}\n"])
+def test_a_process_without_a_job_ends(sent):
     done = subprocess.run(
-        [sys.executable, "-m", "sdgar.cli.ahead"], input=told, capture_output=True, timeout=120
+        [sys.executable, "-m", "sdgar.cli.precompile"], input=sent, capture_output=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
 
 
 def test_a_job_on_shards_lets_the_process_go(note, monkeypatch):
-    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
-    helper = ahead.Ahead("bpr", "auto", "auto")
+    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
+    helper = precompile.Precompiler("bpr", "auto", "auto")
     with helper.compiling(job(shards={})):
         assert helper._process.wait(timeout=120) == 0
     assert not note.exists()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sdgar.runs.job import Job
 
 
-class Ahead:
+class Precompiler:
     """The second process, if the system, the engine and the device call for one."""
 
     def __init__(self, system: str, engine: str, device: str) -> None:
@@ -40,9 +40,9 @@ class Ahead:
             and _several_cores()
             and _is_left_to_compile(system)
         ):
-            with suppress(OSError):  # there is no room for another process
+            with suppress(OSError):  # no other process can be started
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "sdgar.cli.ahead"],
+                    [sys.executable, "-m", "sdgar.cli.precompile"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,  # this process reports what fails there
@@ -102,7 +102,7 @@ def _is_on_cpu(job: Job) -> bool:
 
 def _name(system: str) -> str:
     """Return the name of the note that a system was trained on this machine."""
-    return f"ahead.{system}"
+    return f"precompiled.{system}"
 
 
 def rehearse(system: str, settings: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ def test_free_cores_are_those_that_others_left(of_others, own, n, t):
     later = CoreUse(n, start + t, 5.0 + (of_others + own) * t, 1.0 + own * t)
     uses = iter([CoreUse(n, start, 5.0, 1.0), later])
     free = FreeCores(lambda: next(uses))
-    assert free.look() == pytest.approx(n - of_others, abs=1e-6)
+    assert free.count() == pytest.approx(n - of_others, abs=1e-6)
 
 
 def test_what_was_seen_long_ago_says_nothing_of_now():
@@ -41,8 +41,8 @@ def test_what_was_seen_long_ago_says_nothing_of_now():
         ]
     )
     free = FreeCores(lambda: next(uses))
-    assert free.look() == 2
-    assert free.look() == pytest.approx(1)
+    assert free.count() == 2
+    assert free.count() == pytest.approx(1)
 
 
 def test_within_a_window_nothing_is_read():
@@ -52,20 +52,20 @@ def test_within_a_window_nothing_is_read():
         return CoreUse(2, time.perf_counter(), 3.0 * next(reads), 0.0)
 
     free = FreeCores(read)
-    assert {free.look() for _ in range(100)} == {2}
+    assert {free.count() for _ in range(100)} == {2}
     assert next(reads) == 1
 
 
 def test_where_nothing_is_known_all_cores_are_free():
-    assert worth_threads(FreeCores(lambda: None).look(), 7) == 7
+    assert worth_threads(FreeCores(lambda: None).count(), 7) == 7
 
 
-def test_a_process_that_was_forked_begins_to_count_again():
+def test_a_process_that_was_forked_counts_from_zero():
     start = time.perf_counter() - 1e4
     seen = [(start, 0.0, 50.0), (start + 0.2, 0.0, 1.0), (start + 0.6, 0.9, 1.5)]
     uses = iter([CoreUse(4, *one) for one in seen])
     free = FreeCores(lambda: next(uses))
-    assert [free.look(), free.look()] == [4, pytest.approx(3)]
+    assert [free.count(), free.count()] == [4, pytest.approx(3)]
 
 
 def test_one_thread_goes_on_however_busy_the_cores_are():
@@ -111,15 +111,15 @@ def test_a_busy_neighbour_is_noticed_and_this_process_is_not():
     neighbours = [subprocess.Popen([sys.executable, "-S", "-c", count]) for _ in range(n)]
     try:
         time.sleep(0.45)
-        among_neighbours = free.look()
+        busy = free.count()
         while time.perf_counter() - free._before.clock < 0.45:
             sum(range(1000))
-        still = free.look()
+        still = free.count()
     finally:
         for one in neighbours:
             one.kill()
             one.wait()
-    assert among_neighbours < 0.6 * n
+    assert busy < 0.6 * n
     assert still < 0.8 * n
 
 
@@ -177,19 +177,19 @@ def test_nothing_is_kept_after_the_work(monkeypatch):
     monkeypatch.setattr(cores, "threads", lambda: 2)
     monkeypatch.setattr(cores, "threads_now", lambda most: most)
 
-    class Buffer:
+    class Scratch:
         pass
 
-    buffer = Buffer()
-    alive = weakref.ref(buffer)
+    scratch = Scratch()
+    alive = weakref.ref(scratch)
 
-    def part(first: int, last: int, buffer: Buffer) -> None:
-        assert buffer is not None
+    def part(first: int, last: int, scratch: Scratch) -> None:
+        assert scratch is not None
 
     gc.disable()
     try:
-        threads.share(part, 64, 10**6, buffer)
-        del buffer
+        threads.share(part, 64, 10**6, scratch)
+        del scratch
         assert alive() is None
     finally:
         gc.enable()
@@ -203,7 +203,7 @@ def test_a_product_in_one_thread_is_that_of_all():
     np.testing.assert_array_equal(alone.numpy(), (a @ b.T).numpy())
 
 
-@pytest.mark.skipif(cores._openmp() is None, reason="torch uses the given number")
+@pytest.mark.skipif(cores._openmp() is None, reason="only Arm builds need this")
 def test_arms_products_start_no_threads():
     a = torch.randn(600, 600)
     a @ a
