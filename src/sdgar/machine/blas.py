@@ -15,7 +15,7 @@ _limit: Any = None
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let each matrix product use one thread, so that it has the same bits on every machine.
+    """Limit each matrix product to one thread, so that it is bit-identical on every machine.
 
     The limit is one of the process: it lasts until the last thread that needs it has left.
     """

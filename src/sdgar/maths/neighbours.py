@@ -137,7 +137,7 @@ class Neighbourhoods:
 
 
 def _matrix(rows: Rows, n_columns: int, device: torch.device) -> SparseMatrix:
-    """Return rows as a matrix of tensors, in memory of its own."""
+    """Return a copy of rows as a matrix of tensors."""
     weight_E = rows.weight_E if len(rows.weight_E) else None
     return SparseMatrix.of(rows.start_R1, rows.column_E, n_columns, weight_E, device=device)
 
