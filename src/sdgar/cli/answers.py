@@ -21,32 +21,46 @@ def show(
     keys: Sequence[str],
     titles: Mapping[str, str] | None = None,
 ) -> None:
-    """Print a table for people; the first columns are what was asked about."""
+    """Print a table for people; the first columns are the users, or the items of the query."""
     if screen.as_json:
         return
-    frame, what = lists.frame(), lists.what
-    others = set(frame["basis"]) - {"model"}
-    cold = lists.cold_I is not None and bool(frame["cold"].any())
-    rows = [
-        (
-            *(str(row[key]) for key in keys),
-            "-" if row["rank"] is None else str(row["rank"]),
-            _found(row, what),
-            *(() if titles is None else (_title(titles, row[what]),)),
-            "" if row["score"] is None else f"{row['score']:.4f}",
-            *(("by features" if row["cold"] else "",) if cold else ()),
-            *((_reason(row["because"], titles),) if "because" in row else ()),
-            *((row["basis"],) if others else ()),
-            *((row["rules"],) if "rules" in row else ()),
-        )
-        for row in frame.iter_rows(named=True)
-    ]
+    answers, what = lists.dicts(titles), lists.what
+    others = any(one["basis"] != "model" for one in answers)
+    cold = any(entry.get("cold") for one in answers for entry in one[f"{what}s"])
+    rows: list[tuple[str, ...]] = []
+    for one in answers:
+        for rank, entry in enumerate(one[f"{what}s"] or [None], 1):
+            rows.append(
+                (
+                    *(str(one[key]) for key in keys),
+                    *_cells(entry, rank, one["basis"], what, titles),
+                    *(("by features" if entry and entry["cold"] else "",) if cold else ()),
+                    *((_reason(entry, titles),) if lists.why_TK is not None else ()),
+                    *((one["basis"],) if others else ()),
+                    *(("; ".join((entry or {}).get("rules", ())),) if lists.notes else ()),
+                )
+            )
     name = () if titles is None else ("name",)
     why = () if lists.why_TK is None else ("because of",)
     basis = ("basis",) if others else ()
-    rules = () if lists.notes is None else ("rules",)
+    rules = ("rules",) if lists.notes else ()
     known = ("known",) if cold else ()
     screen.table((*keys, "rank", what, *name, "score", *known, *why, *basis, *rules), rows)
+
+
+def _cells(
+    entry: Mapping[str, Any] | None,
+    rank: int,
+    basis: str,
+    what: str,
+    titles: Mapping[str, str] | None,
+) -> tuple[str, ...]:
+    """Return the rank, the id, the name and the score; of an empty answer, why it is empty."""
+    named = titles is not None
+    if entry is None:
+        return "-", "unknown" if basis == "unknown" else "nothing left", *([""] * named), ""
+    name = [str(entry["name"])] if named else []
+    return str(rank), str(entry[what]), *name, f"{entry['score']:.4f}"
 
 
 def with_names(frame: pl.DataFrame, titles: Mapping[str, str] | None) -> pl.DataFrame:
@@ -66,14 +80,9 @@ def with_names(frame: pl.DataFrame, titles: Mapping[str, str] | None) -> pl.Data
     return frame.insert_column(place, pl.Series("name", found, dtype=pl.String))
 
 
-def _found(row: Mapping[str, Any], what: str) -> str:
-    if row[what] is not None:
-        return str(row[what])
-    return "unknown" if row["basis"] == "unknown" else "nothing left"
-
-
-def _reason(item: Any, titles: Mapping[str, str] | None) -> str:
-    """Return what speaks most for an entry, or a dash."""
+def _reason(entry: Mapping[str, Any] | None, titles: Mapping[str, str] | None) -> str:
+    """Return the item that contributes most to the score of an entry, or a dash."""
+    item = None if entry is None else entry["because"]
     return "-" if item is None else str(item) if titles is None else _title(titles, item)
 
 

@@ -143,8 +143,8 @@ def require_new(file: Path | None, *, overwrite: bool) -> None:
 
 def require_new_table(file: Path | None, *, overwrite: bool) -> None:
     """Refuse a table that exists, or whose ending names no format."""
-    from sdgar.data.tables import require_format
-
     if file is not None:
+        from sdgar.data.tables import require_format
+
         require_format(file)
         require_new(file, overwrite=overwrite)
