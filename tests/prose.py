@@ -32,7 +32,8 @@ TEXT = {
     "somebody": r"somebody|someone else|whoever else",
     "made up": r"made[ -]up",
     "showcase": r"showcases?",
-    "dial": r"dials?",
+    # "dial" is also a key in files of rules: dial = 0.3.
+    "dial": r"(?<!\.)(?:(?<=.)dials?|dials?(?=.))(?! ?=| is)",
     "house": r"houses?",
     "room": r"rooms?",
     "floor of code": r"(?:lower|upper|higher|ground|same) floors?",

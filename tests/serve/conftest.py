@@ -23,7 +23,7 @@ SHAPE = Shape(users=60, items=40, interactions=900, concentration=0.11)
 
 
 class Client:
-    """Asks an application without a network, one question after the other."""
+    """Sends requests to an application without a network, one after the other."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.state: ServerState = state_from(settings)
@@ -34,8 +34,8 @@ class Client:
     def __call__(self, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
         return self.all([(method, path, body, more)])[0]
 
-    def all(self, asked: list[tuple[str, str, Any, dict[str, Any]]]) -> list[httpx.Response]:
-        """Ask several questions at once."""
+    def all(self, requests: list[tuple[str, str, Any, dict[str, Any]]]) -> list[httpx.Response]:
+        """Send several requests at once."""
 
         async def run() -> list[httpx.Response]:
             transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
@@ -46,7 +46,7 @@ class Client:
                             method, path, headers=self.headers | more.pop("headers", {}),
                             **({} if body is None else {"json": body}), **more,
                         )
-                        for method, path, body, more in asked
+                        for method, path, body, more in requests
                     )
                 )  # fmt: skip
 

@@ -26,7 +26,7 @@ class Work:
         return [(kind, question) for question in questions]
 
 
-async def asked(batches: Batches, work: Work, pairs: list[tuple[str, Any]]) -> list[Any]:
+async def answers_of(batches: Batches, work: Work, pairs: list[tuple[str, Any]]) -> list[Any]:
     first = asyncio.create_task(batches.ask("a", 0))
     while not work.batches:
         await asyncio.sleep(0.001)
@@ -36,11 +36,11 @@ async def asked(batches: Batches, work: Work, pairs: list[tuple[str, Any]]) -> l
     return await asyncio.gather(first, *others, return_exceptions=True)
 
 
-def test_those_who_wait_together_are_answered_together() -> None:
+def test_queries_that_wait_at_the_same_time_are_answered_together() -> None:
     work = Work()
     batches = Batches(work)
     pairs = [("a", 1), ("b", 2), ("a", 3), ("b", 4)]
-    found = asyncio.run(asked(batches, work, pairs))
+    found = asyncio.run(answers_of(batches, work, pairs))
     assert found == [("a", 0), *pairs]
     assert work.batches == [("a", [0]), ("a", [1, 3]), ("b", [2, 4])]
     batches.close()
@@ -49,7 +49,7 @@ def test_those_who_wait_together_are_answered_together() -> None:
 def test_a_batch_is_bounded_and_the_oldest_come_first() -> None:
     work = Work()
     batches = Batches(work, most=2)
-    asyncio.run(asked(batches, work, [("a", n) for n in range(1, 6)]))
+    asyncio.run(answers_of(batches, work, [("a", n) for n in range(1, 6)]))
     assert [questions for _, questions in work.batches] == [[0], [1, 2], [3, 4], [5]]
     batches.close()
 
@@ -57,7 +57,7 @@ def test_a_batch_is_bounded_and_the_oldest_come_first() -> None:
 def test_an_error_reaches_those_of_its_batch_only() -> None:
     work = Work()
     batches = Batches(work)
-    found = asyncio.run(asked(batches, work, [("a", "bad"), ("b", 1), ("a", 2)]))
+    found = asyncio.run(answers_of(batches, work, [("a", "bad"), ("b", 1), ("a", 2)]))
     assert [type(one) for one in found] == [tuple, ValueError, tuple, ValueError]
     batches.close()
 
@@ -65,13 +65,13 @@ def test_an_error_reaches_those_of_its_batch_only() -> None:
 def test_a_full_queue_turns_away() -> None:
     work = Work()
     batches = Batches(work, queue=2)
-    found = asyncio.run(asked(batches, work, [("a", n) for n in range(3)]))
+    found = asyncio.run(answers_of(batches, work, [("a", n) for n in range(3)]))
     assert [type(one) for one in found] == [tuple, tuple, tuple, Refused]
     assert found[3].status == 503
     batches.close()
 
 
-def test_whoever_hangs_up_is_not_answered() -> None:
+def test_a_cancelled_query_is_not_answered() -> None:
     work = Work()
     batches = Batches(work)
 

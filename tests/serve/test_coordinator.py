@@ -105,9 +105,9 @@ def test_a_process_that_is_dead_is_not_waited_for(
     assert one.serves == "second"
 
 
-@pytest.mark.parametrize("looks", [1, 3])
-def test_a_process_that_looks_late_learns_what_the_others_did(
-    shelf: Path, database: Database, monkeypatch: pytest.MonkeyPatch, looks: int
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_late_process_follows_the_others(
+    shelf: Path, database: Database, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     one, late = Member(shelf, database, "one"), Member(shelf, database, "late")
 
@@ -119,14 +119,14 @@ def test_a_process_that_looks_late_learns_what_the_others_did(
     with monkeypatch.context() as patched:
         patched.setattr(one.models, "stage", no_memory)
         one.coordinator.propose("main", "second")
-        for _ in range(looks):
+        for _ in range(steps):
             one.coordinator.step()
     late.coordinator.step()
     assert "no memory" in late.models.refused["main"].reason
     assert (one.serves, late.serves) == ("first", "first")
 
 
-def test_variants_beside_the_first_change_together_too(shelf: Path, database: Database) -> None:
+def test_further_variants_change_together_too(shelf: Path, database: Database) -> None:
     members = [Member(shelf, database, name, variants=("main", "b")) for name in ("one", "late")]
     for member in members:
         member.coordinator.step()
@@ -138,7 +138,7 @@ def test_variants_beside_the_first_change_together_too(shelf: Path, database: Da
         assert [by_name[name].snapshot.name for name in ("main", "b")] == ["first", "second"]
 
 
-def test_a_process_that_started_since_then_is_asked_too(shelf: Path, database: Database) -> None:
+def test_a_new_process_changes_too(shelf: Path, database: Database) -> None:
     members = [Member(shelf, database, "one")]
     over = threading.Event()
 
@@ -171,7 +171,7 @@ def test_another_group_goes_its_own_way(shelf: Path, database: Database) -> None
     assert (one.serves, other.serves) == ("second", "first")
 
 
-def test_whoever_asks_is_told_when_it_is_done(shelf: Path, database: Database) -> None:
+def test_a_reload_returns_when_all_have_changed(shelf: Path, database: Database) -> None:
     one, two = Member(shelf, database, "one"), Member(shelf, database, "two")
     over = threading.Event()
 

@@ -49,7 +49,7 @@ def ask(
     return sent
 
 
-def told(sent: Messages) -> tuple[int, str]:
+def status_and_code(sent: Messages) -> tuple[int, str]:
     return sent[0]["status"], json.loads(sent[1]["body"])["code"]
 
 
@@ -66,18 +66,18 @@ def test_a_body_within_its_bounds_goes_through_in_one_piece() -> None:
 def test_a_body_that_is_announced_as_too_large_is_not_read(length: bytes) -> None:
     messages = [part(b"")]
     sent = ask(echo, RequestLimits(body_bytes=6), messages, headers=[(b"content-length", length)])
-    assert told(sent) == (413, "too_large")
+    assert status_and_code(sent) == (413, "too_large")
     assert messages
 
 
 def test_a_body_that_turns_out_too_large_is_refused() -> None:
     sent = ask(echo, RequestLimits(body_bytes=6), [part(b"abcd", True), part(b"efg", True)])
-    assert told(sent) == (413, "too_large")
+    assert status_and_code(sent) == (413, "too_large")
 
 
 def test_a_slow_body_is_not_waited_for() -> None:
     sent = ask(echo, RequestLimits(body_seconds=0.05), [part(b"a", True)], wait=True)
-    assert told(sent) == (408, "too_slow")
+    assert status_and_code(sent) == (408, "too_slow")
 
 
 def test_a_client_that_hangs_up_gets_nothing() -> None:
@@ -86,12 +86,12 @@ def test_a_client_that_hangs_up_gets_nothing() -> None:
 
 def test_an_answer_that_takes_too_long_ends() -> None:
     sent = ask(never, RequestLimits(answer_seconds=0.05), [part(b"")])
-    assert told(sent) == (504, "timeout")
+    assert status_and_code(sent) == (504, "timeout")
 
 
 def test_too_many_at_once_are_turned_away_but_not_health() -> None:
     sent = ask(echo, RequestLimits(at_once=3), [part(b"")], running=3)
-    assert told(sent) == (503, "overloaded")
+    assert status_and_code(sent) == (503, "overloaded")
     assert (b"retry-after", b"1") in sent[0]["headers"]
     assert (
         ask(echo, RequestLimits(at_once=3), [part(b"")], running=3, path="/livez")[0]["status"]

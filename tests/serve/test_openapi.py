@@ -16,7 +16,7 @@ schemathesis = pytest.importorskip("schemathesis")
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 def test_the_description_holds(live: Live, mode: str) -> None:
-    """Every operation keeps its promises, for requests that fit it and for those that do not."""
+    """Every operation keeps its promises, for valid and for invalid requests."""
     check(live, mode, 3)
 
 

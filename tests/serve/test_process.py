@@ -114,7 +114,7 @@ def test_a_wrong_start_says_what_to_do(
 
 
 def kill_at(server: Process, seconds: float, url: str, turn: int) -> list[str]:
-    """Send events until the server is killed; return the keys of those it acknowledged."""
+    """Send events until the server is killed; return the keys of the acknowledged ones."""
     acknowledged: list[str] = []
     over = threading.Event()
 

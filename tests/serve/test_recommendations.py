@@ -46,10 +46,10 @@ def test_a_history_gets_what_the_library_gives(client: Client, model_folder: Pat
 
 def test_many_requests_at_once_get_what_each_gets_alone(client: Client, model_folder: Path) -> None:
     users = sdgar.load(model_folder).users.values.tolist()
-    asked = [("POST", "/v1/recommend", {"users": [u], "k": 3 + u_at % 3}, {})
+    requests = [("POST", "/v1/recommend", {"users": [u], "k": 3 + u_at % 3}, {})
              for u_at, u in enumerate(users)]  # fmt: skip
-    together = [answer.json()["lists"][0] for answer in client.all(asked)]
-    for (_, _, body, _), here in zip(asked, together, strict=True):
+    together = [answer.json()["lists"][0] for answer in client.all(requests)]
+    for (_, _, body, _), here in zip(requests, together, strict=True):
         alone = client("POST", "/v1/recommend", body).json()["lists"][0]
         assert [item for item, _ in entries(here)] == [item for item, _ in entries(alone)]
 
@@ -66,7 +66,7 @@ def test_an_unknown_id_fails_nobody(client: Client, model_folder: Path) -> None:
     assert len(counts) == 3
 
 
-def test_a_user_who_is_asked_for_twice_has_two_lists(client: Client, model_folder: Path) -> None:
+def test_a_user_who_is_named_twice_has_two_lists(client: Client, model_folder: Path) -> None:
     user = sdgar.load(model_folder).users.values.tolist()[4]
     found = client.post("/v1/recommend", users=[user, "no", user], k=2)["lists"]
     assert [one["user"] for one in found] == [user, "no", user]
@@ -131,7 +131,7 @@ def test_similar_items_are_those_of_the_library(client: Client, model_folder: Pa
     assert weights["by"] == "weights"
 
 
-def test_dials_change_a_list_and_say_so(client: Client, model_folder: Path) -> None:
+def test_options_change_a_list_and_leave_notes(client: Client, model_folder: Path) -> None:
     user = sdgar.load(model_folder).users.values.tolist()[0]
     plain = client.post("/v1/recommend", users=[user], k=10)["lists"][0]["items"]
     varied = client.post(
@@ -151,18 +151,18 @@ def test_contexts_of_several_fields(
     both = sdgar.read(pl.DataFrame(frame), context=("user", "part"))
     sdgar.BPR(dim=4, epochs=1).fit(both).save(tmp_path / "fields")
     client = serving(tmp_path / "fields")
-    asked = [{"user": users[0], "part": "am"}, {"user": "nobody", "part": "am"}]
-    found = client.post("/v1/recommend", contexts=asked, k=3)["lists"]
+    requests = [{"user": users[0], "part": "am"}, {"user": "nobody", "part": "am"}]
+    found = client.post("/v1/recommend", contexts=requests, k=3)["lists"]
     assert [one["basis"] for one in found] == ["model", "popular"]
-    own = sdgar.load(tmp_path / "fields").recommend_lists([asked[0]], k=3).dicts()[0]
+    own = sdgar.load(tmp_path / "fields").recommend_lists([requests[0]], k=3).dicts()[0]
     assert [e["item"] for e in found[0]["items"]] == [e["item"] for e in own["items"]]
-    dialled = client("POST", "/v1/recommend", {"contexts": asked, "diversity": 0.5})
-    assert (dialled.status_code, dialled.json()["code"]) == (409, "not_for_contexts")
+    with_diversity = client("POST", "/v1/recommend", {"contexts": requests, "diversity": 0.5})
+    assert (with_diversity.status_code, with_diversity.json()["code"]) == (409, "not_for_contexts")
     wrong = client("POST", "/v1/recommend", {"contexts": [{"user": users[0]}]})
     assert (wrong.status_code, wrong.json()["code"]) == (409, "bad_context")
 
 
-def test_variants_are_stable_and_can_be_asked_for(
+def test_variants_are_stable_and_can_be_chosen(
     serving: Callable[..., Client], model_folder: Path, other_folder: Path
 ) -> None:
     models = {"main": (str(model_folder), 0.5), "other": (str(other_folder), 0.5)}
@@ -197,7 +197,7 @@ def test_the_model_is_described(client: Client) -> None:
     assert 0 < found["concentration"]["coverage"] <= 1
 
 
-def test_a_bug_is_told_without_its_secrets(
+def test_a_bug_is_reported_without_its_secrets(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object, **__: object) -> None:

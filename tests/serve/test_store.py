@@ -26,8 +26,8 @@ def ask(client: Client, *users: Any, k: int = 5, **more: Any) -> list[dict[str, 
 def feedback(client: Client, *events: dict[str, Any], **more: Any) -> dict[str, int]:
     answer = client("POST", "/v1/feedback", {"events": list(events)}, **more)
     assert answer.status_code == 202, answer.text
-    told: dict[str, int] = answer.json()
-    return told
+    result: dict[str, int] = answer.json()
+    return result
 
 
 def test_a_new_user_is_folded_in_at_once(stored: Client, model_folder: Path) -> None:
@@ -176,7 +176,7 @@ def test_categories_can_be_left_out(stored: Client, model_folder: Path) -> None:
     assert len(items_of(found)) > 10
 
 
-def test_rules_of_the_house_act_on_every_list(
+def test_rules_act_on_every_list(
     serving: Callable[..., Client], model_folder: Path, tmp_path: Path
 ) -> None:
     model = sdgar.load(model_folder)
@@ -236,7 +236,7 @@ def test_without_a_store_nothing_is_kept(client: Client) -> None:
         assert (answer.status_code, answer.json()["code"]) == (409, "no_store")
 
 
-def test_the_service_tells_how_it_does(stored: Client, model_folder: Path) -> None:
+def test_the_service_reports_its_state(stored: Client, model_folder: Path) -> None:
     user = sdgar.load(model_folder).users.values.tolist()[0]
     ask(stored, user)
     feedback(stored, {"user": "a", "item": "b"})

@@ -51,10 +51,10 @@ def test_the_newest_model_answers(shelf: Path, other_folder: Path) -> None:
     assert models.outdated() == {}
     assert models.reload("main", "first").name == "first"
     assert models.swaps == 2
-    assert models.outdated() == {}  # somebody wants the older one, until there is a newer one
+    assert models.outdated() == {}  # the older one was requested, until there is a newer one
 
 
-def test_a_newer_model_takes_the_place_of_one_that_was_asked_for(
+def test_a_newer_model_replaces_one_that_was_requested(
     shelf: Path, other_folder: Path, data: sdgar.Interactions, tmp_path: Path
 ) -> None:
     put(shelf, other_folder, "second")
@@ -118,7 +118,7 @@ def test_a_name_is_not_a_path(shelf: Path, name: str) -> None:
     assert refused.value.code == "unknown_model"
 
 
-def test_a_model_of_half_the_users_is_looked_at_first(shelf: Path) -> None:
+def test_a_model_of_half_the_users_is_refused(shelf: Path) -> None:
     models = models_of(shelf)
     few = generate(Shape(users=20, items=40, interactions=300, concentration=0.11), seed=1)
     sdgar.Quick(dim=8).fit(few).save(shelf / "few")
@@ -128,7 +128,7 @@ def test_a_model_of_half_the_users_is_looked_at_first(shelf: Path) -> None:
     assert free.reload("main", "few").name == "few"
 
 
-def test_one_item_for_everyone_is_looked_at_first(shelf: Path, model_folder: Path) -> None:
+def test_one_item_for_everyone_is_refused(shelf: Path, model_folder: Path) -> None:
     from dataclasses import replace
 
     import torch
@@ -223,7 +223,7 @@ def test_a_reload_over_http_says_what_it_did(
     assert path.status_code == 422
 
 
-def test_a_variant_may_be_a_model_beside_a_folder_that_is_watched(
+def test_a_variant_may_be_a_model_next_to_a_watched_folder(
     serving: Callable[..., Client], shelf: Path, other_folder: Path
 ) -> None:
     models = {"main": (str(shelf), 0.5), "other": (str(other_folder), 0.5)}

@@ -56,7 +56,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def page_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with the page: SDGAR_PAGE_URL, or else one on a made-up model."""
+    """The address of a server with the page: SDGAR_PAGE_URL, or else one on a synthetic model."""
     if given := os.environ.get("SDGAR_PAGE_URL"):
         yield given.rstrip("/") + "/"
         return
@@ -77,7 +77,7 @@ def page_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def stub() -> Iterator[Callable[..., Stub]]:
-    """Start stand-ins that behave in some way."""
+    """Start stubs of a server with some behaviour."""
     started: list[Stub] = []
 
     def start(**how: Any) -> Stub:
@@ -91,7 +91,7 @@ def stub() -> Iterator[Callable[..., Stub]]:
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open a page. In the end nothing was asked of another server, and the console has no error."""
+    """Open a page. In the end no other server had a request, and the console has no error."""
     contexts: list[Any] = []
     outside: list[str] = []
     errors: list[str] = []
@@ -104,16 +104,16 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
         page = context.new_page()
         origin = "/".join(url.split("/")[:3])
 
-        def asked(request: Any) -> None:
+        def on_request(request: Any) -> None:
             if not request.url.startswith((origin + "/", "data:", "blob:")):
                 outside.append(request.url)
 
-        def told(message: Any) -> None:
+        def on_console(message: Any) -> None:
             if message.type in ("error", "warning") and not (refusals and REFUSED in message.text):
                 errors.append(message.text)
 
-        page.on("request", asked)
-        page.on("console", told)
+        page.on("request", on_request)
+        page.on("console", on_console)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("dialog", lambda dialog: errors.append(f"a dialog: {dialog.message}"))
         page.goto(url)
@@ -141,7 +141,7 @@ def shot() -> Callable[[Any, str], None]:
 
 
 class Facts:
-    """What a server knows, so that the tests need not: some user, some items."""
+    """Some users and items of a server, for the tests."""
 
     def __init__(self, url: str) -> None:
         self._url = url + "v1/"

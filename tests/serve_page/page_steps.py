@@ -14,7 +14,7 @@ NAMES = ".ranked .entry-name > a"
 
 
 def named(one: dict[str, Any]) -> str:
-    """Say what the page calls an item or a user."""
+    """Return the name of an item or a user on the page."""
     return one.get("name") or str(one.get("item", one.get("id")))
 
 
@@ -61,7 +61,7 @@ def changed(page: Any, before: list[str]) -> list[str]:
 
 
 def axe_finds_nothing(page: Any) -> None:
-    """Let axe-core look for violations of accessibility."""
+    """Check the page for violations of accessibility with axe-core."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core").Axe()
     found = axe.run(page).response["violations"]
     assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []

@@ -1,8 +1,8 @@
-"""A stand-in for the server, with a made-up world: it keeps to the contract of the API.
+"""A stub of the server, with synthetic data: it follows the contract of the API.
 
-    python -m tests.serve.page_stub 8765
+    python -m tests.serve_page.page_stub 8765
 
-serves the page to look at. ``Stub`` can be slow, refuse without a key, and fail where it is told.
+serves the page. ``Stub`` can be slow, refuse requests without a key, and fail for some paths.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ProblemError(Exception):
 
 
 class Stub:
-    """The server: what it knows, and how it is to behave."""
+    """The server: its data and its behaviour."""
 
     def __init__(self, *, key: bool = False, feedback: bool = True, delay: float = 0.0) -> None:
         self.world: World = world()
@@ -50,7 +50,7 @@ class Stub:
         """The delays of the next requests to a path, in order."""
         self.faults: dict[str, ProblemError] = {}
         """The paths that fail, until they are taken out."""
-        self.asked: list[tuple[str, Any]] = []
+        self.requests: list[tuple[str, Any]] = []
         """The path and body of every request to the API."""
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
@@ -62,10 +62,10 @@ class Stub:
         self._http.server_close()
 
     def bodies(self, path: str) -> list[Any]:
-        return [body for where, body in self.asked if where == path]
+        return [body for where, body in self.requests if where == path]
 
     def answer(self, path: str, query: dict[str, str], body: Any, key: str) -> Any:
-        self.asked.append((path, body))
+        self.requests.append((path, body))
         waits = self.delays.get(path)
         time.sleep(waits.pop(0) if waits else self.delay)
         if self.needs_key and key not in (KEY, READER):
@@ -78,10 +78,10 @@ class Stub:
             )
         side, _, id = path.partition("/")
         if id:
-            return self._told(side, unquote(id))
+            return self._described(side, unquote(id))
         return getattr(self, f"_{path}")(body if body is not None else query)
 
-    def _told(self, side: str, id: str) -> Any:
+    def _described(self, side: str, id: str) -> Any:
         if side == "items":
             item = self.world.known_item(id)
             if item is None:
@@ -97,7 +97,7 @@ class Stub:
         return {
             "id": item.id, "name": item.name, "picture": item.picture, "known": True,
             "categories": item.categories, "hidden": False, "events": events,
-            "features": {"year": 1950 + item.people % 70, "studio": "Made-up Pictures"},
+            "features": {"year": 1950 + item.people % 70, "studio": "Example Pictures"},
         }  # fmt: skip
 
     def _user(self, user: Any) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class Stub:
             basis = "history" if history else "popular"
         entries = self._ranked(history, disliked, body)
         return {
-            "request": f"r{len(self.asked)}", "unknown": unknown,
+            "request": f"r{len(self.requests)}", "unknown": unknown,
             "lists": [{
                 "user": user, "items": entries, "short": len(entries) < body["k"],
                 "basis": basis, "model": "2026-11-17-4f2a", "variant": body.get("variant", "main"),
@@ -284,14 +284,14 @@ def _handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
             key = self.headers.get("authorization", "")[7:]
             try:
-                told = stub.answer(parts.path[4:], query, body, key)
+                found = stub.answer(parts.path[4:], query, body, key)
             except ProblemError as problem:
                 said = {
                     "type": "about:blank", "title": HTTPStatus(problem.status).phrase,
                     "status": problem.status, "detail": problem.detail, "code": problem.code,
                 }  # fmt: skip
                 return self._send(problem.status, "application/problem+json", json.dumps(said))
-            return self._send(200, "application/json", json.dumps(told))
+            return self._send(200, "application/json", json.dumps(found))
 
         def _page(self, path: str) -> None:
             name = "index.html" if path == "/" else path.removeprefix("/page/")
@@ -311,7 +311,7 @@ def _handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     return Handler
 

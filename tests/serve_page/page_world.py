@@ -1,4 +1,4 @@
-"""A made-up world of items, users and histories, for the stand-in of the server."""
+"""Synthetic items, users and histories for the stub of the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PEOPLE = ("Ada", "Bruno", "Chiara", "Dmitri", "Elif", "Farid", "Grace", "Hugo",
 
 
 def _share(*words: Any) -> float:
-    """Give a number in [0, 1) that belongs to these words."""
+    """Return a number in [0, 1) that depends on these words."""
     digest = hashlib.sha256(repr(words).encode()).digest()
     return int.from_bytes(digest[:6], "big") / 2**48
 
@@ -74,7 +74,7 @@ class World:
         return [event for event in self.feedback if str(event["user"]) == str(user)]
 
     def has(self, user: Id) -> list[Id]:
-        """Give what a user has: of the training, and liked since."""
+        """Return the items of a user: from training, and from positive feedback since."""
         known = self.known_user(user)
         old = [] if known is None else self.histories[known]
         liked = [e["item"] for e in self.events_of(user) if e["kind"] != "dislike"]

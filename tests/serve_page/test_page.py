@@ -130,7 +130,7 @@ def test_reasons_open_by_mouse_and_by_keyboard(visit, page_url, facts, shot):
     shot(page, "reasons-light")
 
 
-def test_dials_change_the_list_by_keyboard(visit, page_url, facts, shot):
+def test_options_change_the_list_by_keyboard(visit, page_url, facts, shot):
     counted = (
         "() => { window.glides = 0; const old = Element.prototype.animate; "
         "Element.prototype.animate = function (...all) "
@@ -151,7 +151,7 @@ def test_dials_change_the_list_by_keyboard(visit, page_url, facts, shot):
     )
     assert page.evaluate("glides") > 0
     page.locator("#live", has_text="moved or new").wait_for(state="attached")
-    shot(page, "dials-light")
+    shot(page, "options-light")
     page.get_by_label("Length").focus()
     page.keyboard.press("ArrowRight")
     assert len(changed(page, after)) == 11
@@ -180,14 +180,14 @@ def test_categories_are_left_out_by_mouse(visit, page_url, facts):
 
 
 @pytest.mark.exhaustive
-def test_dials_open_on_a_phone(visit, page_url, facts):
+def test_options_open_on_a_phone(visit, page_url, facts):
     page = visit(page_url + address("user", facts), "phone")
     settled(page)
-    dial = page.get_by_label("Diversity")
-    assert not dial.is_visible()
+    slider = page.get_by_label("Diversity")
+    assert not slider.is_visible()
     page.locator(".dials > summary").focus()
     page.keyboard.press("Enter")
-    dial.wait_for()
+    slider.wait_for()
     if facts.get("categories")["categories"]:
         page.locator(".leave-out .chip").first.wait_for()
 
@@ -307,19 +307,19 @@ def test_the_model_says_what_it_is(visit, page_url, facts):
     page = visit(page_url)
     page.get_by_role("link", name="Model").click()
     settled(page)
-    told = facts.get("model")
+    model = facts.get("model")
     text = page.locator("main").text_content()
-    assert told["version"] in text
-    assert f"{told['data']['users']:,}" in text
-    if told.get("metrics"):
+    assert model["version"] in text
+    assert f"{model['data']['users']:,}" in text
+    if model.get("metrics"):
         assert "Most popular" in text
         assert "NDCG@50" in text
-    if len([one for one in told.get("curve") or [] if one.get("metric") is not None]) > 1:
+    if len([one for one in model.get("curve") or [] if one.get("metric") is not None]) > 1:
         assert "best at" in page.get_by_role("img", name=re.compile("validation")).get_attribute(
             "aria-label"
         )
         page.get_by_text("The numbers as a table").click()
-        assert page.locator(".behind tbody tr").count() == len(told["curve"])
+        assert page.locator(".behind tbody tr").count() == len(model["curve"])
     for title in ("Index", "What it can do"):
         assert page.get_by_role("heading", name=title).is_visible()
 

@@ -1,4 +1,4 @@
-"""A store of each kind; those on PostgreSQL skip where no server is installed."""
+"""A store of each kind; PostgreSQL is skipped where no server is installed."""
 
 from __future__ import annotations
 

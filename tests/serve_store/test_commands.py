@@ -15,7 +15,7 @@ from sdgar.serve.store import Database, Entry, Event
 
 @pytest.fixture
 def sdgar(monkeypatch, tmp_path, capsys):
-    """Run a command in a folder of its own: exit code, what it prints, and its JSON."""
+    """Run a command in an empty folder: exit code, what it prints, and its JSON."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words: object):
@@ -129,11 +129,11 @@ def fill(url: str) -> None:
         ])  # fmt: skip
 
 
-def test_an_export_is_not_replaced_unless_asked(sdgar, tmp_path):
+def test_an_export_is_replaced_only_with_overwrite(sdgar, tmp_path):
     fill(STORE)
     words = ("data", "export", STORE, "--out", "e.parquet")
-    code, _, told = sdgar(*words, "--json")
-    assert (code, told) == (0, {"store": STORE, "events": 480, "out": "e.parquet"})
+    code, _, result = sdgar(*words, "--json")
+    assert (code, result) == (0, {"store": STORE, "events": 480, "out": "e.parquet"})
     assert sdgar(*words)[0] == 2
     assert sdgar(*words, "--overwrite")[0] == 0
     assert pl.read_parquet(tmp_path / "e.parquet").height == 480
@@ -182,8 +182,8 @@ def test_a_run_keeps_no_password_and_goes_on_with_one_from_elsewhere(
 
 def test_a_store_is_copied(sdgar, postgresql_url):
     fill(STORE)
-    code, said, told = sdgar("data", "copy", STORE, "--to", postgresql_url, "--json")
-    assert (code, told["rows"]["events"]) == (0, 480), said
+    code, said, result = sdgar("data", "copy", STORE, "--to", postgresql_url, "--json")
+    assert (code, result["rows"]["events"]) == (0, 480), said
     assert "s3cret" not in said
     with Database.open(postgresql_url) as store:
         assert store.count_events() == 480

@@ -25,9 +25,9 @@ def started(what: str, url: str, name: str, count: int) -> subprocess.Popen[str]
 def test_every_acknowledged_event_survives_kill_9(url, kills):
     Database.open(url).close()
     said, _ = started("kill", url, "w", kills).communicate(timeout=300)
-    told: dict[str, list[int]] = json.loads(said)
-    assert len(told) == kills
-    acknowledged = {(name, str(n)) for name, all_ in told.items() for n in all_}
+    by_writer: dict[str, list[int]] = json.loads(said)
+    assert len(by_writer) == kills
+    acknowledged = {(name, str(n)) for name, all_ in by_writer.items() for n in all_}
     assert len(acknowledged) > kills
     with Database.open(url) as store:
         found = Counter()
@@ -39,7 +39,9 @@ def test_every_acknowledged_event_survives_kill_9(url, kills):
             found.update((event.user, event.item) for event in some)
         assert acknowledged <= found.keys()
         assert set(found.values()) == {1}
-        assert len(found) - len(acknowledged) <= kills  # at most the one that was being told of
+        assert (
+            len(found) - len(acknowledged) <= kills
+        )  # at most the event that was being acknowledged
         again = [Event(name, n, key=f"{name} {n}") for name, n in sorted(acknowledged)]
         assert store.add_events(again) == AddedEvents(0, len(again))
         if not store.is_postgresql:

@@ -38,14 +38,14 @@ def test_odd_names_of_files(tmp_path, name):
 
 def test_sqlite_waits_for_the_disk_and_checks_what_belongs_together(tmp_path):
     with Database.open(f"sqlite:///{tmp_path}/s.db") as store, store._reading() as connection:
-        asked = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-        found = [connection.execute(text(f"PRAGMA {name}")).scalar() for name in asked]
+        pragmas = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        found = [connection.execute(text(f"PRAGMA {name}")).scalar() for name in pragmas]
     assert found == ["wal", 2, 1, 30_000]
 
 
-def test_postgresql_waits_for_the_disk_even_if_it_is_told_otherwise(postgresql_url):
-    told = f"{postgresql_url}?options=-csynchronous_commit%3Doff"
-    with Database.open(told) as store, store._reading() as connection:
+def test_postgresql_waits_for_the_disk_whatever_its_options(postgresql_url):
+    address = f"{postgresql_url}?options=-csynchronous_commit%3Doff"
+    with Database.open(address) as store, store._reading() as connection:
         assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"
 
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_opened_is_an_error_with_a_cure(url, code, says, tmp_path
     assert files_in(tmp_path) == []
 
 
-def test_a_wrong_password_and_a_missing_database_are_told_apart(postgresql_server):
+def test_a_wrong_password_and_a_missing_database_have_different_codes(postgresql_server):
     place = postgresql_server.partition("@")[2]
     with pytest.raises(ResourceError, match="password") as caught:
         Database.open(f"postgresql://sdgar:wr0ng@{place}postgres")
@@ -113,9 +113,9 @@ def test_an_address_may_say_which_event_is_the_last_to_read():
 
 
 def test_a_file_that_should_be_there_is_not_made(tmp_path):
-    for asked in ({"read_only": True}, {"must_exist": True}):
+    for options in ({"read_only": True}, {"must_exist": True}):
         with pytest.raises(UsageError, match="there is no store") as caught:
-            Database.open(f"sqlite:///{tmp_path}/s.db", **asked)
+            Database.open(f"sqlite:///{tmp_path}/s.db", **options)
         assert caught.value.code == "no_such_store"
     with pytest.raises(UsageError, match="is a folder"):
         Database.open(f"sqlite:///{tmp_path}")
@@ -255,7 +255,7 @@ def test_a_store_that_nobody_may_write_is_still_read(tmp_path, monkeypatch):
     path = tmp_path / "s.db"
     with Database.open(f"sqlite:///{path}") as store:
         store.add_events([Event("a", "1")])
-    monkeypatch.setattr("os.access", lambda *asked: False)
+    monkeypatch.setattr("os.access", lambda *_: False)
     with Database.open(f"sqlite:///{path}", read_only=True) as store:
         assert store.count_events() == 1
     assert files_in(tmp_path) == ["s.db"]

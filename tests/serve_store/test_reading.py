@@ -52,7 +52,7 @@ def test_the_store_and_a_file_of_the_same_rows_are_read_alike(store, url, tmp_pa
     assert len(one.seen.items_E) == len(other.seen.items_E) == 1  # i3 has no row to learn from
 
 
-def test_what_speaks_against_an_item_is_said_in_one_line(store, url):
+def test_negative_kinds_are_named_in_one_line(store, url):
     store.add_events(
         [Event("a", "1", "view"), Event("a", "2", "Thumbs-Down"), Event("b", "1", "x")]
     )
@@ -212,7 +212,7 @@ def test_a_store_moves_with_all_it_has(tmp_path, postgresql_url):
         one.report("s", "v1", "serving")
         counts = copy_store(one, two)
         assert counts["events"] == 2
-        for asked in (
+        for name in (
             "keys",
             "reports",
             "requested_model",
@@ -220,7 +220,7 @@ def test_a_store_moves_with_all_it_has(tmp_path, postgresql_url):
             "catalogue_version",
             "latest",
         ):
-            assert getattr(one, asked)() == getattr(two, asked)()
+            assert getattr(one, name)() == getattr(two, name)()
         assert one.events_after(0) == two.events_after(0)
         assert one.get("item", "1") == two.get("item", "1")
         two.add_events([Event("c", "3"), Event("a", "1", key="k")])

@@ -49,8 +49,8 @@ if __name__ == "__main__":
         write(url, name, int(count), sys.stdout.fileno())
     else:
         moments = random.Random(7)
-        told = {
+        by_writer = {
             f"{name}{n}": killed(url, f"{name}{n}", moments.randint(0, 9), moments.uniform(0, 0.02))
             for n in range(int(count))
         }
-        json.dump(told, sys.stdout)
+        json.dump(by_writer, sys.stdout)

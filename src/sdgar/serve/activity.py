@@ -47,7 +47,7 @@ class RecentFeedback:
 
 
 def is_negative(event: Event | StoredEvent) -> bool:
-    """Return whether an event speaks against its item, by its kind or by a weight below 0."""
+    """Return whether an event is negative, by its kind or by a weight below 0."""
     return is_negative_kind(event.kind) or (event.weight is not None and event.weight < 0)
 
 

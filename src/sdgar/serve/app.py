@@ -207,7 +207,7 @@ class FastRecommend:
 def page_routes() -> APIRouter:
     """Return the routes of the page's files, which are read once at the start.
 
-    No request can name another file: there are no paths but those of these files.
+    No request can reach another file, because only these files have a path.
     """
     router = APIRouter(include_in_schema=False)
     for path, (data, media_type) in _page_files(files("sdgar.serve") / "page").items():

@@ -1,7 +1,7 @@
 """Facts about items and users from the store: names, pictures, categories, hidden items.
 
-Entries are cached in RAM until something in the store changes. Here are also the items that nobody
-is shown: hidden ones, and those that the rules block.
+Entries are cached in RAM until something in the store changes. The cache also has the items that
+are never listed, because they are hidden or because the rules block them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class EntryCache:
             self._version = version
 
     async def blocked(self, snapshot: Snapshot) -> BlockedItems:
-        """Return the items of a model that nobody is shown."""
+        """Return the items of a model that are hidden or blocked by the rules."""
         cache = self._blocked
         found = cache.get(snapshot.version)
         if found is None:

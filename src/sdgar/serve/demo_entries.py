@@ -53,7 +53,7 @@ def entries(model: Recommender) -> list[Entry]:
     made: list[Entry] = []
     names: dict[str, int] = {}
     for item, group in zip(model.items.values.tolist(), group_I.tolist(), strict=True):
-        digest = hashlib.sha256(f"sdgar showcase {item}".encode()).digest()
+        digest = hashlib.sha256(f"sdgar demo {item}".encode()).digest()
         name = f"{_FIRST[digest[0] % len(_FIRST)]} {_SECOND[digest[1] % len(_SECOND)]}"
         names[name] = names.get(name, 0) + 1
         if names[name] > 1:

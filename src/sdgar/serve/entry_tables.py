@@ -1,4 +1,4 @@
-"""Read tables of items or users for a store: id, name, picture, categories, and features."""
+"""Tables of items or users for a store, from files: id, name, picture, categories, features."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _NUMBER = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"
 
 
 @dataclass(frozen=True)
-class EntryTable:
-    """A table of items or users, with what each of its columns is taken for."""
+class EntryFile:
+    """A table of items or users, with the meaning of its columns."""
 
     name: str
     """The name of the file."""
@@ -38,7 +38,7 @@ class EntryTable:
     id: str
     """The column of the ids."""
     parts: dict[str, str]
-    """The columns of name, picture, categories and hidden, of those that are there."""
+    """The columns of name, picture, categories and hidden, if they exist."""
     features: tuple[str, ...]
     """The other columns, each of which is a feature."""
 
@@ -47,10 +47,10 @@ class EntryTable:
         return self.frame.height
 
     def sentence(self) -> str:
-        """Return a line on what the columns are taken for."""
-        said = [f"id={self.id}", *(f"{part}={name}" for part, name in self.parts.items())]
-        said += [f"features={','.join(self.features)}"] if self.features else []
-        return " ".join(said)
+        """Return a line on the meaning of the columns."""
+        words = [f"id={self.id}", *(f"{part}={name}" for part, name in self.parts.items())]
+        words += [f"features={','.join(self.features)}"] if self.features else []
+        return " ".join(words)
 
     def entries(self) -> Iterator[Entry]:
         """Yield the entries of all rows."""
@@ -67,21 +67,21 @@ class EntryTable:
             )
 
     def _hidden(self, value: Any, row: int) -> bool:
-        said = "false" if value in (None, "") else str(value).lower()
-        if said not in _TRUE_OR_FALSE:
+        text = "false" if value in (None, "") else str(value).lower()
+        if text not in _TRUE_OR_FALSE:
             raise DataError(
                 f"row {row + 1:,} of {self.name} has {value!r} in the column "
                 f"{self.parts['hidden']!r}. Write true or false.",
                 code="bad_record",
             )
-        return _TRUE_OR_FALSE[said]
+        return _TRUE_OR_FALSE[text]
 
 
-def read_entries(path: str | Path, side: Side, *, id: str | None = None) -> EntryTable:
+def read_entries(path: str | Path, side: Side, *, id: str | None = None) -> EntryFile:
     """Read a CSV, TSV, JSON Lines or Parquet file of items or users.
 
-    The column of the ids is the one that is named, or called id, or looks like the ids of this
-    side. Several categories stand in a list, or in a text with ``|`` between them.
+    The ids are in the column ``id``, by default the one called id or named like the ids of this
+    side. Several categories are a list, or a text with ``|`` between them.
     """
     file, frame = whole_table(path, ReadOptions())
     key = _id_column(frame.columns, side, id, file.name)
@@ -93,7 +93,7 @@ def read_entries(path: str | Path, side: Side, *, id: str | None = None) -> Entr
         if alike:
             parts[part] = min(alike, key=lambda name: known.index(squash(name)))
     features = tuple(name for name in others if name not in parts.values())
-    return EntryTable(file.name, frame, key, parts, features)
+    return EntryFile(file.name, frame, key, parts, features)
 
 
 def _id_column(names: Sequence[str], side: Side, named: str | None, file: str) -> str:
@@ -109,8 +109,8 @@ def _id_column(names: Sequence[str], side: Side, named: str | None, file: str) -
         return column_of(side, names, ReadOptions())
     except UsageError as error:
         raise UsageError(
-            f"cannot tell which column of {file} holds the ids. Columns: {', '.join(names)}. Name "
-            "it with --id-column NAME.",
+            f"no column of {file} is recognised as ids. Columns: {', '.join(names)}. Name one with "
+            "--id-column NAME.",
             code="missing_column",
         ) from error
 

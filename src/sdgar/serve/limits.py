@@ -1,7 +1,7 @@
 """Limits on the cost of a client: bytes, seconds, headers, connections and requests per minute.
 
-``LimitedApp`` is one layer in front of the application. It applies to every path but those of
-health checks. Headers are limited before that, by ``BoundedHttpProtocol``.
+``LimitedApp`` is one layer in front of the application. It applies to every path except health
+checks. Headers are limited before that, by ``BoundedHttpProtocol``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LimitedApp:
             self._running[0] -= 1
 
     def _admit(self, scope: Any) -> None:
-        """Raise if the server is busy, the client asks too often, or the body is too large."""
+        """Raise if the server is busy, the client is over its rate, or the body is too large."""
         if self._running[0] >= self._limits.at_once:
             raise Refused(503, "The server is busy. Try again soon.", retry_after=1)
         wait = self._rates.wait(self._client_of(scope))
@@ -177,8 +177,8 @@ class BoundedHttpProtocol(asyncio.Protocol):
     """An HTTP connection of uvicorn whose headers have limits in time and size.
 
     uvicorn limits how long an idle connection is kept, but neither how long headers may take nor
-    how long they may be. This protocol passes all bytes on to uvicorn's. A parser of its own finds
-    where the headers of each request begin and end.
+    how long they may be. This protocol passes all bytes on to uvicorn's. It has a second parser,
+    which finds where the headers of each request begin and end.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -5,7 +5,7 @@ The basis of a list is one of
 model      the user was trained on, and has no new positive item since then
 feedback   the user has new positive items: all items of the user are folded in
 history    the request itself has the items
-popular    the model knows nothing: the most popular items
+popular    the user is unknown: the most popular items
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _groups(
 ) -> Iterator[tuple[list[int], Asked]]:
     """Yield queries that the library answers together, with their places.
 
-    Each folded-in or context query is a group of its own if lists are re-ranked, because the noise
+    If lists are re-ranked, each folded-in or context query is a separate group, because the noise
     of exploration depends on a row's position in its group.
     """
     plain: list[int] = []

@@ -63,7 +63,7 @@ K = Annotated[
     _WHOLE,
 ]
 _NAMED_SO = Field(json_schema_extra={"additionalProperties": False})
-"""Describes that no other names than those of the pattern are allowed."""
+"""Describes that all names must match the pattern."""
 Context = Annotated[dict[Text, Id], Field(min_length=1, max_length=20), _NAMED_SO]
 """The values of the fields of a context, by name."""
 Basis = Literal["model", "feedback", "history", "popular"]
@@ -76,7 +76,7 @@ class RequestBody(BaseModel):
 
 
 class HistoryBody(RequestBody):
-    """The items of a user whom the model need not know."""
+    """The items of a user, who may be unknown to the model."""
 
     id: Id | None = Field(default=None, description="The name of this history in the answer.")
     items: Annotated[list[Id], Field(min_length=1, max_length=MOST_NAMED)]
@@ -239,7 +239,8 @@ class RankedItem(ItemDetails):
     score: Finite
     rank: int
     cold: bool | None = Field(
-        default=None, description="True for an item that the model knows only by its features."
+        default=None,
+        description="True for an item without events, whose vector is predicted from features.",
     )
     because: list[Reason] | None = None
     rules: list[str] | None = None

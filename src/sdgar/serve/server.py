@@ -77,7 +77,7 @@ class ServerSettings:
     drain: float = 5.0
     """The seconds for which a stopping server still accepts requests."""
     follow: float = 0.25
-    """The seconds between two looks for new events in the store."""
+    """The seconds between two checks for new events in the store."""
     log_requests: bool = False
     """Whether each request is logged, without ids and keys."""
     limits: RequestLimits = field(default_factory=RequestLimits)

@@ -57,7 +57,7 @@ class BatchKind:
 def answer_batch(kind: Any, queries: Sequence[Any]) -> Sequence[Any]:
     """Return the answers to queries of one kind; called in the computing thread.
 
-    A query is a list of ``Query``, those of one request, or a function.
+    A query is a list of ``Query`` (one request), or a function.
     """
     if kind.options is None:
         return [call() for call in queries]
@@ -244,7 +244,7 @@ class Service:
             query, _ = history_query(snapshot, body.history)
         if query.basis == "popular":
             raise UsageError(
-                "the model knows nothing of this user, so there are no reasons. Give a history.",
+                "this user is unknown to the model, so there are no reasons. Give a history.",
                 code="unknown_user",
             )
         items: list[int] | None = None

@@ -63,7 +63,7 @@ class Snapshot:
 
     @cached_property
     def popular(self) -> Any:
-        """A model of the popularity of items, for users whom the model does not know."""
+        """A model of the popularity of items, for unknown users."""
         return popularity(self.model.history, len(self.model.items))
 
     @cached_property
@@ -160,7 +160,7 @@ class Snapshot:
         return self.lists_of([str(user) for user in self.model.users.at(users_T).tolist()])
 
     def lists_of(self, users: Sequence[str]) -> dict[str, list[str]]:
-        """Return the ten best items of those users that the model knows."""
+        """Return the ten best items of the known users."""
         pairs = zip(users, self.users_of(users), strict=True)
         known = {user: at for user, at in pairs if at >= 0}
         lists = self._lists(np.array(list(known.values()), np.int64), exclude_seen=False)

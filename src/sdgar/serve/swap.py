@@ -1,9 +1,9 @@
 """The served models, and how a new one replaces an old one without a dropped request.
 
-A new model is loaded and verified while the old one answers, then it answers some queries, and its
-recommendations are compared with those of the old model. Only then it is activated, by one
-assignment: a running request finishes on the models it started with. A refused model changes
-nothing, and the reason is kept for ``/readyz``.
+A new model is loaded and verified while the old one answers. Then it answers some queries, and both
+models' recommendations are compared. Only then it is activated, by one assignment: a running
+request finishes on the models it started with. A refused model changes nothing, and the reason is
+kept for ``/readyz``.
 
 A model is named by a folder within the folder that the server was started with; a request can name
 no other file.

@@ -33,7 +33,7 @@ def listed(rules: Rules, scores, facts=None, options=None, k=None, **more) -> li
     st.sampled_from([0.0, 0.35]),
     st.sampled_from([0.0, -0.4, 0.8]),
 )
-def test_boosts_and_dials_mean_the_same_for_scores_in_other_units(
+def test_boosts_and_options_mean_the_same_for_scores_in_other_units(
     scores, scale, shift, by, diversity, popularity
 ):
     rng = np.random.default_rng(len(scores))
@@ -45,10 +45,10 @@ def test_boosts_and_dials_mean_the_same_for_scores_in_other_units(
             "exploration": {"temperature": 0.37},
         }
     )
-    dials = RerankOptions(diversity, popularity)
+    options = RerankOptions(diversity, popularity)
     # Whole numbers times these scales stay apart by far more than the last digits.
     other = np.array(scores, float) * scale + shift * scale
-    assert listed(rules, scores, facts, dials) == listed(rules, other, facts, dials)
+    assert listed(rules, scores, facts, options) == listed(rules, other, facts, options)
 
 
 def test_a_boost_is_in_units_of_the_spread():
@@ -83,18 +83,19 @@ def test_boosts_add_up_and_are_noted_by_name_or_by_what_they_are_about():
         2: (),
     }
     assert found.items_K.tolist() == [0, 2, 1]
-    assert found.scores_K.tolist() == [1.0, 3.0, 2.0]  # scores stay those of the model
+    assert found.scores_K.tolist() == [1.0, 3.0, 2.0]  # rules do not change scores
 
 
 @pytest.mark.parametrize(
-    ("dial", "wanted"), [(1.0, [2, 3, 1, 0]), (-1.0, [0, 1, 3, 2]), (0.0, [0, 1, 2, 3])]
+    ("weight", "wanted"), [(1.0, [2, 3, 1, 0]), (-1.0, [0, 1, 3, 2]), (0.0, [0, 1, 2, 3])]
 )
-def test_the_popularity_dial_goes_from_the_rarest_to_the_most_popular(dial, wanted):
+def test_popularity_goes_from_the_rarest_to_the_most_popular(weight, wanted):
     facts = Facts(popularity_I=np.array([0, 3, 100, 10]))
     assert (
-        listed(Rules.none(), [4.0, 3.0, 2.0, 1.0], facts, RerankOptions(popularity=dial)) == wanted
+        listed(Rules.none(), [4.0, 3.0, 2.0, 1.0], facts, RerankOptions(popularity=weight))
+        == wanted
     )
-    rules = Rules.of({"popularity": {"dial": dial}})
+    rules = Rules.of({"popularity": {"dial": weight}})
     assert listed(rules, [4.0, 3.0, 2.0, 1.0], facts) == wanted
 
 
@@ -107,7 +108,7 @@ def test_popularity_is_the_equation_of_its_docstring():
         assert listed(Rules.none(), scores, facts, RerankOptions(popularity=p)) == wanted.tolist()
 
 
-def test_dials_of_a_request_and_of_the_rules_are_added():
+def test_options_of_a_request_and_of_the_rules_are_added():
     facts = Facts(popularity_I=np.array([0, 3, 100, 10]))
     against = Rules.of({"popularity": {"dial": -1.0}})
     assert listed(against, [4.0, 3.0, 2.0, 1.0], facts, RerankOptions(popularity=1.0)) == [
@@ -193,7 +194,7 @@ def test_a_draw_depends_on_the_item_and_not_on_the_other_candidates():
     assert part == [item for item in whole if item % 2 == 0]
 
 
-def test_dials_without_anything_to_go_by_are_refused_in_words():
+def test_options_without_facts_are_refused_in_words():
     with pytest.raises(UsageError, match=r"popularity of items.*Leave popularity"):
         listed(Rules.none(), [1.0, 2.0], options=RerankOptions(popularity=0.1))
     with pytest.raises(UsageError, match=r"cannot be compared.*Give facts of items") as raised:
@@ -212,7 +213,7 @@ def test_dials_without_anything_to_go_by_are_refused_in_words():
         {"exclude_categories": [1]}, {"exclude_categories": 3},
     ],
 )  # fmt: skip
-def test_a_dial_out_of_range_is_refused(wrong):
+def test_an_option_out_of_range_is_refused(wrong):
     with pytest.raises(UsageError) as raised:
         RerankOptions(**wrong)
     assert raised.value.code == "bad_option"

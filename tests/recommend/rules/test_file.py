@@ -72,7 +72,7 @@ seed = 7
 
 
 def written(tmp_path, text: str | bytes) -> Rules:
-    path = tmp_path / "house.toml"
+    path = tmp_path / "rules.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return Rules.read(path)
 
@@ -160,7 +160,7 @@ def test_a_mistake_is_named_with_its_place_and_its_cure(tmp_path, text, said):
     with pytest.raises(UsageError) as raised:
         written(tmp_path, text)
     assert said in str(raised.value)
-    assert "house.toml" in str(raised.value)
+    assert "rules.toml" in str(raised.value)
     assert raised.value.code in ("bad_rules", "unknown_rule")
 
 
@@ -245,7 +245,7 @@ def test_lengths_of_time_have_a_unit():
     assert [duration(text) for text in ("7", 7, "d", "-1d", "0s", None)] == [None] * 6
 
 
-def test_rules_tell_what_they_do_not_find():
+def test_rules_name_what_they_do_not_find():
     ids = sdgar.Interactions.from_arrays(["u", "u"], ["a", "b"]).items
     rules = Rules.of(
         {
@@ -302,7 +302,7 @@ def test_a_pin_that_may_not_be_scored_is_left_out():
     assert found.items_K.tolist() == [8, 2, 1]
 
 
-def test_a_cap_says_whom_it_kept_and_who_moved_up():
+def test_a_cap_notes_what_it_kept_and_what_moved_up():
     facts = Facts({i: {"categories": ["drama" if i < 4 else "crime"]} for i in range(6)})
     rules = Rules.of({"cap": {"at_most": 2, "values": ["drama"]}})
     found = rules.apply(np.arange(6), np.arange(6.0)[::-1], 4, facts)

@@ -118,7 +118,7 @@ def test_a_list_that_caps_make_short_is_looked_for_among_more_candidates():
     assert found["item"].to_list() == ["i000", "i200", "i201", "i202"]
 
 
-def test_users_whom_the_model_does_not_know_get_popular_items_by_the_same_rules(model, table):
+def test_unknown_users_get_popular_items_by_the_same_rules(model, table):
     rules = Rules.of({"block": {"categories": ["crime"]}, "pin": {"items": ["i1"]}})
     with pytest.warns(SdgarWarning, match="unknown to the model"):
         found = model.recommend_lists(["u1", "nobody"], k=3, rules=rules.using(table))
@@ -127,7 +127,7 @@ def test_users_whom_the_model_does_not_know_get_popular_items_by_the_same_rules(
     assert all(table[entry["item"]]["categories"] == ["drama"] for entry in own["items"])
 
 
-def test_new_users_have_rules_too_and_reasons_beside_them(model, table):
+def test_new_users_have_rules_and_reasons_too(model, table):
     rules = Rules.none().using(table, diversity=0.5, popularity=-0.3)
     found = model.recommend(history=["i0", "i1"], k=4, rules=rules, why=True)
     assert found.columns[-2:] == ["because", "rules"]
@@ -153,7 +153,7 @@ def test_users_explore_different_items_and_another_seed_others(model):
     assert len({tuple(row) for row in one.tolist()}) > USERS // 2
 
 
-def test_a_warning_tells_of_what_rules_do_not_find(model, table):
+def test_a_warning_names_what_rules_do_not_find(model, table):
     with pytest.warns(SdgarWarning, match="fields that no item has: makr"):
         model.recommend("u1", rules=Rules.of({"cap": {"by": "makr", "at_most": 1}}).using(table))
 
@@ -259,7 +259,7 @@ def folder(tmp_path_factory, model, parts, table):
     return home
 
 
-def test_the_command_line_takes_rules_facts_and_dials(folder, table):
+def test_the_command_line_takes_rules_facts_and_options(folder, table):
     facts, rules = ("--item-facts", folder / "items.csv"), ("--rules", folder / "rules.toml")
     code, out, err = run(
         "recommend", folder / "run", "--user", "u1", "-k", 3, *rules, *facts, "--json"

@@ -78,17 +78,17 @@ PROBLEM = st.tuples(
 
 
 def apply(problem, order=None):
-    said, known, pairs, k, dials = problem
+    said, known, pairs, k, options = problem
     pairs = pairs if order is None else [pairs[at] for at in order]
     items, scores = np.array([p[0] for p in pairs], int), np.array([p[1] for p in pairs], float)
     return Rules.of(said).apply(
-        items, scores, k, known, dials, seed=3, history_H=np.array([0, 1, 2]),
+        items, scores, k, known, options, seed=3, history_H=np.array([0, 1, 2]),
         score_of=lambda items_B: np.where(items_B % 4 == 3, -np.inf, 0.25),
     )  # fmt: skip
 
 
 def may_be_listed(problem) -> set[int]:
-    said, known, _, _, dials = problem
+    said, known, _, _, options = problem
 
     def meets(which, number):
         if "items" in which:
@@ -102,7 +102,7 @@ def may_be_listed(problem) -> set[int]:
         for number in range(ITEMS)
         if not any(meets(which, number) for which in said["block"])
         and all(meets(which, number) for which in said["allow"])
-        and not dials.exclude_categories & set(known.categories_of(number))
+        and not options.exclude_categories & set(known.categories_of(number))
     }
 
 
@@ -161,15 +161,15 @@ def test_caps_hold_but_for_pins_and_a_list_is_short_only_if_nothing_more_fits(pr
 @settings(max_examples=2 * settings.default.max_examples)
 @given(PROBLEM)
 def test_pins_have_their_places(problem):
-    said, known, pairs, k, dials = problem
+    said, known, pairs, k, options = problem
     said = {**said, "pin": [{"items": [5], "at": 2}]}
-    found = apply((said, known, pairs, k, dials)).items_K.tolist()
-    if k >= 2 and 5 in may_be_listed((said, known, pairs, k, dials)):
+    found = apply((said, known, pairs, k, options)).items_K.tolist()
+    if k >= 2 and 5 in may_be_listed((said, known, pairs, k, options)):
         assert found.index(5) == min(1, len(found) - 1)
 
 
 @given(PROBLEM)
-def test_no_rules_and_no_dials_give_the_best_k(problem):
+def test_no_rules_and_no_options_give_the_best_k(problem):
     _, known, pairs, k, _ = problem
     nothing = {"block": [], "allow": [], "boost": [], "bury": [], "cap": [], "pin": []}
     found = apply((nothing, known, pairs, k, RerankOptions()))
@@ -185,8 +185,8 @@ def test_no_rules_and_no_dials_give_the_best_k(problem):
 @settings(max_examples=2 * settings.default.max_examples)
 @given(PROBLEM)
 def test_blocked_says_of_all_items_what_apply_does(problem):
-    said, known, _, _, dials = problem
-    blocked = Rules.of(said).blocked(known, dials)
+    said, known, _, _, options = problem
+    blocked = Rules.of(said).blocked(known, options)
     may = may_be_listed(problem)
     if blocked is None:
         assert may == set(range(ITEMS))

@@ -179,7 +179,7 @@ def test_a_history_without_categories_calibrates_nothing(history):
     assert found.items_K.tolist() == [2, 1, 0]
 
 
-def test_more_items_than_numbers_in_a_vector_can_be_told_apart():
+def test_more_items_than_dimensions_can_be_compared():
     vectors = np.random.default_rng(0).normal(size=(40, 2))
     rules = Rules.of({"diversity": {"strength": 0.5, "method": "dpp"}})
     found = rules.apply(np.arange(40), np.linspace(1, 0, 40), 20, Facts(item_ID=vectors))

@@ -12,7 +12,7 @@ from sdgar.errors import UsageError
 
 @dataclass(frozen=True)
 class RerankOptions:
-    """The options of one request; they are added to those of the rules."""
+    """The options of one request; their strengths are added to the rules' own."""
 
     diversity: float = 0.0
     """The strength of diversity, from 0 (none) to 1 (only diversity counts)."""

@@ -116,8 +116,8 @@ class Rules(Described):
         """Return the rules with facts of items by id, options and a seed, for ``recommend``.
 
         ``table`` has the fields of each item, such as ``{"a": {"categories": ["drama"], "maker":
-        "acme"}}``; ``sdgar.read_facts`` reads one. The options are those of ``RerankOptions``, and
-        a ``seed``.
+        "acme"}}``; ``sdgar.read_facts`` reads one. The options are the fields of ``RerankOptions``
+        and ``seed``.
 
         >>> sdgar.Rules.none().using({"a": {"categories": ["drama"]}}, diversity=0.3)
         Rules: none

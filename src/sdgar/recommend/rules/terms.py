@@ -19,7 +19,7 @@ _IDENTITY = 0.01
 """The share of the identity in the kernel of DPP: without it, the determinant of more items than a
 vector has dimensions is 0."""
 _SMOOTHING = 0.01
-"""The weight α of the history's shares in those of the list, so that no share is 0."""
+"""The weight α of the history's shares in the list's shares, so that no share is 0."""
 
 
 class SelectionTerm(Protocol):
@@ -177,8 +177,8 @@ class _LogDeterminant:
 class CalibrationRule:
     """Select argmax_i (1 - λ) r_i - λ KL(p ‖ q̃(S ∪ i)), where S are the items selected before.
 
-    p are the shares of categories in the history, q those in the list, each item with V_i
-    categories giving 1 / |V_i| to each of them, and (Steck, Calibrated Recommendations, 2018)
+    p are the shares of categories in the history and q in the list. An item with categories V_i
+    counts 1 / |V_i| in each of them. By Steck (Calibrated Recommendations, 2018),
 
         KL(p ‖ q̃) = Σ_g p_g log(p_g / q̃_g),   q̃ = (1 - α) q + α p,   α = 0.01.
 

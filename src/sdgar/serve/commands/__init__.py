@@ -1,8 +1,8 @@
-"""The commands of the service: serve, ab, keys, and those of its store."""
+"""The commands of the service and of its store: serve, ab, keys, and some of data."""
 
 COMMANDS = {
     "serve": (
-        "Answer over HTTP: recommendations, similar items, reasons, feedback, and a page.",
+        "Serve recommendations, similar items, reasons, feedback and a page over HTTP.",
         "sdgar.serve.commands.serve:serve",
     ),
     "demo:serve": ("Serve the model of the demo.", "sdgar.serve.commands.serve:DEMO"),
@@ -10,9 +10,9 @@ COMMANDS = {
         "Compare the variants of a server by what users did with their lists.",
         "sdgar.serve.commands.store:ab",
     ),
-    "keys": ("Make, list and revoke the API keys of a store.", None),
+    "keys": ("Create, list and revoke the API keys of a store.", None),
     "keys add": (
-        "Make an API key and show it, once: the store keeps only its hash.",
+        "Create an API key and show it once: the store keeps only its hash.",
         "sdgar.serve.commands.store:add",
     ),
     "keys list": (
@@ -20,19 +20,19 @@ COMMANDS = {
         "sdgar.serve.commands.store:list_",
     ),
     "keys revoke": (
-        "Take a key back for good; servers hear of it within seconds.",
+        "Revoke a key for good; servers notice within seconds.",
         "sdgar.serve.commands.store:revoke",
     ),
     "data export": (
-        "Write all events of a store to a file, complete or not at all.",
+        "Write all events of a store to a file.",
         "sdgar.serve.commands.store:export",
     ),
     "data import-items": (
-        "Put names, pictures, categories and features of items into a store.",
+        "Import names, pictures, categories and features of items into a store.",
         "sdgar.serve.commands.store:import_items",
     ),
     "data import-users": (
-        "Put names, pictures, categories and features of users into a store.",
+        "Import names, pictures, categories and features of users into a store.",
         "sdgar.serve.commands.store:import_users",
     ),
     "data copy": (

@@ -29,14 +29,14 @@ def serve(
         str | None,
         typer.Option(
             "--store", metavar="URL", envvar="SDGAR_STORE",
-            help="Keep events, items, users and keys here: sqlite:///store.db or postgresql://…; "
+            help="Store events, items, users and keys here: sqlite:///store.db or postgresql://…; "
             "SDGAR_STORE is the same.",
         ),
     ] = None,
     watch: Annotated[
         bool,
         typer.Option(
-            "--watch", help="RUN is a folder of models: the newest answers, as soon as it is there."
+            "--watch", help="RUN is a folder of models: the newest answers, once it is complete."
         ),
     ] = False,
     variant: Annotated[
@@ -47,7 +47,7 @@ def serve(
         ),
     ] = None,
     rules: Annotated[
-        Path | None, typer.Option("--rules", metavar="FILE", help="Rules of the house, in TOML.")
+        Path | None, typer.Option("--rules", metavar="FILE", help="Re-rank by these rules (TOML).")
     ] = None,
     host: Annotated[
         str, typer.Option("--host", help="Listen on this address; only this machine by default.")
@@ -56,20 +56,20 @@ def serve(
         8000
     ),
     workers: Annotated[
-        int, typer.Option("--workers", min=1, max=64, help="Answer by this many processes.")
+        int, typer.Option("--workers", min=1, max=64, help="The number of processes.")
     ] = 1,
     threads: Annotated[
-        int, typer.Option("--threads", min=1, help="Compute by this many threads a process.")
+        int, typer.Option("--threads", min=1, help="The number of threads of a process.")
     ] = 1,
     keys: Annotated[
         str,
         typer.Option(
-            "--keys", help="Ask for API keys: always, never, or once the store has some (auto)."
+            "--keys", help="Require API keys: always, never, or once the store has one (auto)."
         ),
     ] = "auto",
     origin: Annotated[
         list[str] | None,
-        typer.Option("--allow-origin", metavar="URL", help="Let pages from here ask; repeatable."),
+        typer.Option("--allow-origin", metavar="URL", help="Allow pages from here; repeatable."),
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
@@ -81,33 +81,33 @@ def serve(
     ] = True,
     canary: Annotated[
         bool,
-        typer.Option("--canary/--no-canary", help="Refuse a new model that is unlike the old one."),
+        typer.Option("--canary/--no-canary", help="Refuse a new model that differs too much."),
     ] = True,
     per_minute: Annotated[
         int,
-        typer.Option("--per-minute", min=0, help="The most requests of a client a minute; 0: any."),
+        typer.Option("--per-minute", min=0, help="Requests a minute and client; 0: no limit."),
     ] = 0,
     at_once: Annotated[
-        int, typer.Option("--at-once", min=1, help="Turn requests away beyond this many at once.")
+        int, typer.Option("--at-once", min=1, help="Requests in progress; more are refused.")
     ] = 256,
     drain: Annotated[
         float,
-        typer.Option("--drain", min=0, help="Take requests so many seconds more when told to end."),
+        typer.Option("--drain", min=0, help="Seconds for which a stopping server still answers."),
     ] = 5.0,
     log_requests: Annotated[
         bool, typer.Option("--log-requests", help="Log each request, without ids and keys.")
     ] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Answer over HTTP: recommendations, similar items, reasons, feedback, and a page.
+    """Serve recommendations, similar items, reasons, feedback and a page over HTTP.
 
     The page is at /, the API below /v1, its description at /v1/openapi.json, health at /livez and
-    /readyz, and numbers for Prometheus at /metrics.
+    /readyz, and metrics for Prometheus at /metrics.
     """
     from sdgar.arguments import one_of
 
     one_of("keys", keys, _KEYS)
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # before torch reads it
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # libraries read it when they are imported
     require_extra()
     from sdgar.serve.limits import RequestLimits
     from sdgar.serve.server import ServerSettings, serve
@@ -131,7 +131,7 @@ def serve(
         limits=RequestLimits(per_minute=per_minute, at_once=at_once),
     )
     screen = Screen(as_json=as_json)
-    serve(settings, ready=lambda port: _tell(screen, settings, port))
+    serve(settings, ready=lambda port: _report(screen, settings, port))
 
 
 def require_extra() -> None:
@@ -148,7 +148,7 @@ def require_extra() -> None:
 
 
 def _models(run: Path, variants: list[str]) -> dict[str, tuple[str, float]]:
-    """Return the folder and the share of each variant; the first one gets what is left."""
+    """Return the folder and the share of each variant; the first one gets the rest."""
     from sdgar.serve.variants import MAIN
 
     found: dict[str, tuple[str, float]] = {}
@@ -170,13 +170,13 @@ def _models(run: Path, variants: list[str]) -> dict[str, tuple[str, float]]:
         left -= share
     if left <= 0:
         raise UsageError(
-            "the shares of all --variant must leave something for the first model.",
+            "the shares of all --variant must add up to less than 1.",
             code="bad_variant",
         )
     return {MAIN: (str(run), left), **found}
 
 
-def _tell(screen: Screen, settings: ServerSettings, port: int) -> None:
+def _report(screen: Screen, settings: ServerSettings, port: int) -> None:
     address = f"http://{settings.host}:{port}"
     screen.say("serving", f"{address}  (stop with Ctrl-C)")
     screen.say("page", f"{address}/" if settings.page else "none")
@@ -207,7 +207,7 @@ class DemoPage:
         return command("sdgar", "demo", "--serve", "--overwrite") + "   opens a page on it"
 
     def after_demo(self, screen: Screen, out: Path, options: DemoPageOptions) -> None:
-        """Write names and pictures of the items into a store next to the model; serve both."""
+        """Store names and pictures of the items next to the model, and serve both."""
         if not options.serve:
             return
         store = f"sqlite:///{out.with_name(f'{out.name}-store.db')}"

@@ -31,8 +31,8 @@ def store_address(text: str | Address) -> Address:
     """Parse the address of a store."""
     if isinstance(text, str) and not is_address(text):
         raise UsageError(
-            f"{text!r} is no address of a store. Write sqlite:///{text or 'store.db'} for a file, "
-            "or postgresql://USER@HOST/NAME.",
+            f"{text!r} is not the address of a store. Write sqlite:///{text or 'store.db'} for a "
+            "file, or postgresql://USER@HOST/NAME.",
             code="bad_store",
         )
     return Address.of(text)
@@ -58,7 +58,7 @@ Table = Annotated[
 ]
 IdColumn = Annotated[
     str | None,
-    typer.Option("--id-column", metavar="NAME", help="Name the column of the ids; default: id."),
+    typer.Option("--id-column", metavar="NAME", help="The column of the ids; default: id."),
 ]
 
 
@@ -77,9 +77,10 @@ def export(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Write all events of a store to a file, complete or not at all.
+    """Write all events of a store to a file.
 
-    Servers may go on meanwhile; what comes in after the beginning is not in the file.
+    The file is complete, or not there at all. Servers may keep running: later events are not in
+    the file.
     """
     from sdgar.serve.event_tables import export_events
 
@@ -94,10 +95,10 @@ def export(
 def import_items(
     file: Table, store: Store, id_column: IdColumn = None, as_json: Json = False
 ) -> None:
-    """Put names, pictures, categories and features of items into a store.
+    """Import names, pictures, categories and features of items into a store.
 
     Columns are id, name, picture, categories (several with | between them) and hidden; all others
-    are features. An item that the store has already is replaced.
+    are features. The entry of an item that is in the store already is replaced.
     """
     _import(Screen(as_json=as_json), file, store, "item", id_column)
 
@@ -105,10 +106,10 @@ def import_items(
 def import_users(
     file: Table, store: Store, id_column: IdColumn = None, as_json: Json = False
 ) -> None:
-    """Put names, pictures, categories and features of users into a store.
+    """Import names, pictures, categories and features of users into a store.
 
     Columns are id, name, picture, categories (several with | between them) and hidden; all others
-    are features. A user whom the store has already is replaced.
+    are features. The entry of a user who is in the store already is replaced.
     """
     _import(Screen(as_json=as_json), file, store, "user", id_column)
 
@@ -123,14 +124,14 @@ def copy(
 ) -> None:
     """Copy a whole store into a new one, such as a SQLite file into a PostgreSQL database.
 
-    Stop the servers that use it first: what they would add meanwhile stays behind.
+    Stop the servers that use the store first: rows that they add meanwhile are not copied.
     """
     from sdgar.serve.store import Database
-    from sdgar.serve.store.database import copy_store as copy_all
+    from sdgar.serve.store.database import copy_store
 
     screen = Screen(as_json=as_json)
     with Database.open(url, read_only=True) as source, Database.open(to) as target:
-        counts = copy_all(source, target)
+        counts = copy_store(source, target)
     for table, count in counts.items():
         if count:
             screen.say("copied", f"{table}: {count:,} rows")
@@ -154,14 +155,14 @@ def _import(screen: Screen, file: Path, store: Address, side: Side, id_column: s
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Say whose key it is.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The owner of the key.")],
     store: Store,
     role: Annotated[
         str,
         typer.Option(
             "--role",
-            help="Allow to ask (read), also to send feedback and entries (write), or "
-            "also to swap models (admin).",
+            help="Allow queries (read), also feedback and entries (write), or also changing "
+            "models (admin).",
         ),
     ] = "read",
     expires: Annotated[
@@ -170,12 +171,12 @@ def add(
             "--expires",
             parser=number("--expires", float),
             metavar="DAYS",
-            help="End the key after so many days; default: never.",
+            help="Days until the key expires; default: never.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make an API key and show it, once: the store keeps only its hash."""
+    """Create an API key and show it once: the store keeps only its hash."""
     from sdgar.serve.store import Database
 
     if expires is not None and expires <= 0:
@@ -213,11 +214,11 @@ def list_(store: Store, as_json: Json = False) -> None:
 
 
 def revoke(
-    id: Annotated[str, typer.Argument(metavar="ID", help="Name the key by its id.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id of the key.")],
     store: Store,
     as_json: Json = False,
 ) -> None:
-    """Take a key back for good; servers hear of it within seconds."""
+    """Revoke a key for good; servers notice within seconds."""
     from sdgar.serve.store import Database
 
     screen = Screen(as_json=as_json)
@@ -254,19 +255,19 @@ def ab(
             "--hours",
             metavar="NUMBER",
             min=0.01,
-            help="An event counts so long after a list was shown.",
+            help="Hours after a list for which an event counts.",
         ),
     ] = 24.0,
     days: Annotated[
         float,
-        typer.Option("--days", metavar="NUMBER", min=0.01, help="Look at lists of so many days."),
+        typer.Option("--days", metavar="NUMBER", min=0.01, help="The number of days of lists."),
     ] = 30.0,
     as_json: Json = False,
 ) -> None:
     """Compare the variants of a server by what users did with their lists.
 
     A user counts as a success if an event of the kind, on an item of a list, followed the list
-    within the time. Users belong to one variant each, so their rates can be compared.
+    within the time. Each user belongs to one variant, so the rates can be compared.
     """
     from sdgar.serve.store import Database
 
@@ -275,7 +276,7 @@ def ab(
         rates = database.rates(kind, 3600 * hours, since=time.time() - 86_400 * days)
     if not rates:
         raise UsageError(
-            f"the log of {days:g} days holds no lists. Serve with --store, and wait for requests.",
+            f"the log of {days:g} days has no lists. Serve with --store, and wait for requests.",
             code="no_impressions",
         )
     found = {name: _summary(rate) for name, rate in rates.items()}

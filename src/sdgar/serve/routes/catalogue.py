@@ -1,4 +1,4 @@
-"""Routes of items and users: their entries in the store, and whether the model knows them."""
+"""Routes of items and users: their entries in the store, and whether the model contains them."""
 
 from __future__ import annotations
 
@@ -127,13 +127,13 @@ async def search_users(request: Request, query: Text = "", limit: Limit = 20) ->
 
 @reading.get("/items/{id:path}", response_model=schemas.Description, summary="Get an item")
 async def get_item(request: Request, id: PathId) -> Response:
-    """Return the entry of an item in the store, and whether the model knows the item."""
+    """Return the entry of an item in the store, and whether the model contains it."""
     return await _get(request, "item", id)
 
 
 @reading.get("/users/{id:path}", response_model=schemas.Description, summary="Get a user")
 async def get_user(request: Request, id: PathId) -> Response:
-    """Return the entry of a user in the store, and whether the model knows the user."""
+    """Return the entry of a user in the store, and whether the model contains the user."""
     return await _get(request, "user", id)
 
 

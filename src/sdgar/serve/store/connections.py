@@ -108,7 +108,9 @@ def _open_sqlite(path: Path, *, read_only: bool) -> sqlite3.Connection:
         else:
             found.execute("PRAGMA journal_mode = WAL").fetchone()
             found.execute("PRAGMA synchronous = FULL")
-            found.execute("PRAGMA fullfsync = ON")  # macOS waits for the disk only if asked so
+            found.execute(
+                "PRAGMA fullfsync = ON"
+            )  # on macOS, fsync alone does not wait for the disk
         found.execute("PRAGMA foreign_keys = ON")
     except BaseException:
         found.close()

@@ -126,7 +126,7 @@ class EventTable(Transactions):
     ) -> Iterator[Sequence[Row[Any]]]:
         """Yield some columns of the events up to a number, in order and in batches.
 
-        Each batch is a short transaction of its own, because events are only added at the end.
+        Each batch is a separate short transaction, because events are only added at the end.
         """
         chosen = [EVENTS.c.number, *(EVENTS.c[name] for name in columns)]
         wanted = select(*chosen).where(EVENTS.c.number <= last).order_by(EVENTS.c.number)

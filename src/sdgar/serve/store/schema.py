@@ -182,7 +182,7 @@ STEPS: tuple[SchemaStep, ...] = ()
 
 
 def newest_version() -> int:
-    """Return the version of the schema that this code knows."""
+    """Return the version of the schema of this code."""
     return 1 + len(STEPS)
 
 
