@@ -139,7 +139,7 @@ def top_k(
     if hasattr(scorer, "device"):
         from sdgar.ranking.on_device import rank_on_device
 
-        tensors = cast(TensorScorer, scorer)
+        tensors = cast("TensorScorer", scorer)
         found = rank_on_device(tensors, users_T, kept, seen, blocked_I, ram_bytes)
     else:
         bias_I = shared_scores(scorer)
