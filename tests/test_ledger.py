@@ -7,8 +7,8 @@ import json
 import pytest
 
 from sdgar.errors import UsageError
-from sdgar.storage.folders import DamagedError
 from sdgar.storage.ledger import Ledger, Line
+from sdgar.storage.sealed import DamagedError
 
 
 def ledger(path, *, empty: bool = False) -> Ledger[str]:

@@ -21,7 +21,7 @@ from sdgar.errors import DataError, ResourceError, UsageError
 from sdgar.lab.datasets import DATASETS, find, raw_files
 from sdgar.lab.datasets.prepare import Prepared, at_least, prepare, write_prepared
 from sdgar.lab.datasets.raw_files import numbered_lines, read_blocks
-from sdgar.storage.whole_files import replacing
+from sdgar.storage.files import replacing
 
 MEMBER = "ml-10M100K/ratings.dat"
 

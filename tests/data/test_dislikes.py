@@ -9,7 +9,7 @@ import pytest
 
 import sdgar
 from sdgar.errors import DataError, UsageError
-from sdgar.storage.folders import DamagedError
+from sdgar.storage.sealed import DamagedError
 
 from ..cli.test_cli import result_of
 from ..cli.test_cli import sdgar as command

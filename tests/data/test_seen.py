@@ -18,7 +18,7 @@ from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_frame
 from sdgar.errors import UsageError
-from sdgar.storage.folders import DamagedError, sealed, seals
+from sdgar.storage.sealed import DamagedError, seals, with_seal
 
 RATED = {
     "user": ["a", "a", "a", "b", "b", "c", "c", "d"],
@@ -160,7 +160,7 @@ def test_damage_to_what_was_seen_is_noticed(data, tmp_path):
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest["seal"]
     manifest["files"] |= seals({path.name: path.read_bytes()})
-    (folder / "manifest.json").write_text(json.dumps(sealed(manifest)))
+    (folder / "manifest.json").write_text(json.dumps(with_seal(manifest)))
     with pytest.raises(DamagedError, match="outside the catalogue"):
         sdgar.load(folder)
 

@@ -21,7 +21,7 @@ from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.files import comparison_figure, save
 from sdgar.lab.tune import tune
 from sdgar.runs.run import Unwatched
-from sdgar.storage.folders import DamagedError
+from sdgar.storage.sealed import DamagedError
 from sdgar.systems.bpr import BPR
 from sdgar.systems.popular import MostPopular
 from sdgar.systems.sa import SA

@@ -26,7 +26,7 @@ from sdgar.lab.tune import searched_of, tune
 from sdgar.maths.optimizers import OPTIMIZERS
 from sdgar.runs.run import Unwatched
 from sdgar.settings import METRIC, types_of
-from sdgar.storage.folders import DamagedError
+from sdgar.storage.sealed import DamagedError
 from sdgar.systems.bpr import BPR
 from sdgar.systems.learner import Learner
 from sdgar.systems.names import SYSTEMS

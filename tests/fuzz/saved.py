@@ -40,7 +40,7 @@ from sdgar.recommend.recommender import Recommender, load, most_popular
 from sdgar.runs.job import interrupted as job_of
 from sdgar.runs.run import run
 from sdgar.runs.workspace import Workspace
-from sdgar.storage import folders
+from sdgar.storage import sealed
 from sdgar.systems.aobpr import AOBPR
 from sdgar.systems.bpr import BPR
 from sdgar.systems.composed import Composed
@@ -142,7 +142,7 @@ def resealed(table: Any) -> Any:
     if not isinstance(table, dict):
         return table
     try:
-        return folders.sealed({name: value for name, value in table.items() if name != "seal"})
+        return sealed.with_seal({name: value for name, value in table.items() if name != "seal"})
     except (ValueError, RecursionError):
         return table
 

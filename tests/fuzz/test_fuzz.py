@@ -13,7 +13,7 @@ import pytest
 
 from sdgar.data import ids
 from sdgar.data.readers import delimited, json_lines
-from sdgar.storage import folders
+from sdgar.storage import sealed
 
 from .hours import ROOT, Limits, run
 from .target import MODULES, PLANTED, Outcome, make, outcome_of
@@ -74,7 +74,7 @@ def without_last(block: bytes) -> list[bytes]:
     [
         ("delimited", delimited, "check_encoding", stumbling, "KeyError"),
         ("json lines", json_lines, "_lines", without_last, "lines were read"),
-        ("manifests", folders, "require_sealed", lambda *_: None, "was not noticed"),
+        ("manifests", sealed, "check_seal", lambda *_: None, "was not noticed"),
         ("ids", ids, "_from_objects", spelled, "taken for one"),
     ],
     ids=["a reader that stumbles", "a lost row", "a seal that is not looked at", "None as an id"],

@@ -27,7 +27,7 @@ from sdgar.runs import workspace
 from sdgar.runs.job import Job
 from sdgar.runs.run import Unwatched, never
 from sdgar.runs.workspace import Workspace
-from sdgar.storage import folders
+from sdgar.storage import sealed
 from sdgar.training import checkpoint_file
 from sdgar.training.fit import EpochRecord
 from sdgar.training.identity import as_json
@@ -430,7 +430,7 @@ def saved(folder: Path) -> Path:
 
 def resealed(table: dict[str, Any]) -> str:
     """A table as text, with the seal that it should have."""
-    return json.dumps(folders.sealed({k: v for k, v in table.items() if k != "seal"}))
+    return json.dumps(sealed.with_seal({k: v for k, v in table.items() if k != "seal"}))
 
 
 def loaded(change: Callable[[Path], object]) -> Act:
@@ -758,8 +758,8 @@ def test_no_edit_of_a_run_ends_in_a_traceback(tmp_path):
         path.write_text(resealed(edited))
         with suppress(SdgarError):
             command = workspace.read_run(out)["command"]
-            job = folders.read_record(path, Job, command)
-            folders.read_record(path, ReadOptions, job.reading)
+            job = sealed.read_record(path, Job, command)
+            sealed.read_record(path, ReadOptions, job.reading)
             assert all(isinstance(file, str) for file in (*job.files, *job.test, *job.valid))
 
 
@@ -770,7 +770,7 @@ def test_no_edit_of_a_checkpoint_ends_in_a_traceback(tmp_path):
     for edited in edits(manifest):
         if edited != manifest and "seal" in edited:
             (folder / "manifest.json").write_text(json.dumps(edited))
-            with pytest.raises(folders.DamagedError):
+            with pytest.raises(sealed.DamagedError):
                 checkpoint_file.read(folder, identity, CPU)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     loop = json.loads((folder / "loop.json").read_text())
@@ -837,11 +837,11 @@ def test_a_measurement_of_the_paper_that_was_edited_is_refused(tmp_path, name):
 
     measured()
     path.write_text(path.read_text().replace("0.25", "0.35"))
-    with pytest.raises(folders.DamagedError, match="seal"):
+    with pytest.raises(sealed.DamagedError, match="seal"):
         measured()
     line = json.loads(path.read_text())
     path.write_text(resealed(line) + "\n")
     assert measured()[0]["value"] == 0.35
     path.write_text(resealed(line | {name: "x"}) + "\n")
-    with pytest.raises(folders.DamagedError, match="does not describe a measurement"):
+    with pytest.raises(sealed.DamagedError, match="does not describe a measurement"):
         measured()

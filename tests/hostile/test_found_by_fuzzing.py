@@ -20,7 +20,7 @@ from sdgar.models.factors import Factors, FieldFactors
 from sdgar.models.fold_in import LeastSquares
 from sdgar.recommend import artifact
 from sdgar.recommend.recommender import Recommender
-from sdgar.storage import folders
+from sdgar.storage import sealed
 
 from ..fuzz.saved import interrupted, train
 from .cases import Case, check, table
@@ -57,7 +57,9 @@ def folded(**settings: Any) -> Callable[[Path], Any]:
         path = artifact.save(model([7, 8])._saved, folder / "model") / "manifest.json"
         said = json.loads(path.read_text())
         said["fold_in"] |= settings
-        path.write_text(json.dumps(folders.sealed({k: v for k, v in said.items() if k != "seal"})))
+        path.write_text(
+            json.dumps(sealed.with_seal({k: v for k, v in said.items() if k != "seal"}))
+        )
         return sdgar.load(path.parent).recommend(history=[7])
 
     return act
@@ -112,8 +114,8 @@ def resumed(kind: str, epochs: int, change: Callable[[State, State], Any]) -> Ca
         change(tensors, loop)
         state, said = safetensors.numpy.save(tensors), json.dumps(loop).encode()
         contents = {"state.safetensors": state, "loop.json": said}
-        manifest = {"format": "sdgar-checkpoint", "files": folders.seals(contents)}
-        contents["manifest.json"] = json.dumps(folders.sealed(manifest)).encode()
+        manifest = {"format": "sdgar-checkpoint", "files": sealed.seals(contents)}
+        contents["manifest.json"] = json.dumps(sealed.with_seal(manifest)).encode()
         for name, data in contents.items():
             (place / name).write_bytes(data)
         train(kind, folder / "run", lambda: None, resume=True)

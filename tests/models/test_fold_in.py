@@ -11,7 +11,7 @@ import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.errors import ArtifactError, UsageError
 from sdgar.recommend.questions import FOLDING_SYSTEMS
-from sdgar.storage import folders
+from sdgar.storage import sealed
 from sdgar.systems.names import SYSTEMS
 
 LEARNING = {"epochs": 30, "early_stopping": False, "batch_size": 64, "engine": "eager"}
@@ -144,7 +144,7 @@ def test_a_model_with_users_folded_in_takes_more_as_the_model_it_was_made_from(s
 
 
 def test_the_rule_that_a_model_is_saved_with_is_a_record_of_numbers(softmax, tmp_path):
-    said = folders.read_table(softmax.save(tmp_path / "model") / folders.MANIFEST)
+    said = sealed.read_table(softmax.save(tmp_path / "model") / sealed.MANIFEST)
     assert said["fold_in"] == {"rule": "sphere", "tau": 0.3, "rho": 1.0}
 
 
@@ -159,10 +159,10 @@ def test_the_rule_that_a_model_is_saved_with_is_a_record_of_numbers(softmax, tmp
     ],
 )
 def test_a_rule_that_no_training_gives_is_refused(softmax, tmp_path, record):
-    path = softmax.save(tmp_path / "model") / folders.MANIFEST
-    said = folders.read_table(path) | {"fold_in": record}
-    del said[folders.SEAL]
-    path.write_text(json.dumps(folders.sealed(said)))
+    path = softmax.save(tmp_path / "model") / sealed.MANIFEST
+    said = sealed.read_table(path) | {"fold_in": record}
+    del said[sealed.SEAL]
+    path.write_text(json.dumps(sealed.with_seal(said)))
     with pytest.raises(ArtifactError, match="fold_in") as caught:
         sdgar.load(path.parent)
     assert caught.value.code == "damaged"

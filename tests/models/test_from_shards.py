@@ -27,7 +27,7 @@ from sdgar.scale import item_weights as from_shards
 from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import Blocks, Without, hold
-from sdgar.storage.folders import DamagedError
+from sdgar.storage.sealed import DamagedError
 
 from ..maths.test_neighbours import dense, oracle
 from ..sparse import matrix_of

@@ -23,7 +23,7 @@ from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.models.factors import Factors
 from sdgar.recommend import artifact
 from sdgar.recommend.artifact import Artifact
-from sdgar.storage import folders
+from sdgar.storage import folders, sealed
 
 
 def a_model(seed: int = 0, *, text: bool = True, dim: int = 3) -> Artifact:
@@ -70,7 +70,7 @@ def edit_manifest(folder: Path, **changes) -> None:
     """Change a manifest and seal it anew, as a forger would."""
     manifest = json.loads((folder / "manifest.json").read_text()) | changes
     del manifest["seal"]
-    (folder / "manifest.json").write_text(json.dumps(folders.sealed(manifest)))
+    (folder / "manifest.json").write_text(json.dumps(sealed.with_seal(manifest)))
 
 
 @pytest.fixture

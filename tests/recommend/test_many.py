@@ -21,7 +21,7 @@ from sdgar.recommend import artifact, recommender
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.ranking import pieces_of
 from sdgar.recommend.room import require_within
-from sdgar.storage import folders
+from sdgar.storage import arrays, sealed
 
 from ..cli.test_cli import sdgar as command
 from ..evaluation.test_sieve import model_of
@@ -88,8 +88,8 @@ def test_a_header_that_lies_is_refused(table, tmp_path):
     data = len(text).to_bytes(8, "little") + text + bytes(8)
     path = tmp_path / "a.safetensors"
     path.write_bytes(data)
-    with pytest.raises(folders.DamagedError):
-        folders.map_sealed(path, folders.seals({path.name: data}))
+    with pytest.raises(sealed.DamagedError):
+        arrays.map_sealed(path, sealed.seals({path.name: data}))
 
 
 def test_what_is_written_is_what_is_mapped(tmp_path):
@@ -101,8 +101,8 @@ def test_what_is_written_is_what_is_mapped(tmp_path):
         "short": rng.random(5).astype(np.float32),
     }
     path = tmp_path / "t.safetensors"
-    files = {path.name: folders.write_tensors(path, tensors)}
-    found = folders.map_sealed(path, files)
+    files = {path.name: arrays.write_tensors(path, tensors)}
+    found = arrays.map_sealed(path, files)
     assert set(found) == set(tensors)
     for name, tensor in tensors.items():
         assert found[name].dtype == tensor.dtype

@@ -10,7 +10,7 @@ import pytest
 import sdgar
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.scale.shards import Shards
-from sdgar.storage import addresses, remote
+from sdgar.storage import remote
 
 from ..cli.test_cli import result_of
 from ..cli.test_cli import sdgar as command
@@ -51,7 +51,7 @@ def put(text, path="/bucket/logs/a.csv"):
     ],
 )  # fmt: skip
 def test_addresses_of_files_are_told_from_paths_and_stores(text, is_one):
-    assert addresses.is_remote(text) == is_one
+    assert remote.is_remote(text) == is_one
 
 
 def test_events_at_an_address_are_those_of_the_file(tmp_path):
@@ -250,7 +250,7 @@ def test_what_is_not_installed_is_named_with_what_installs_it(monkeypatch):
 
 def test_secrets_in_an_address_are_never_shown():
     address = "s3://key:hush@bucket/a/b.csv?token=hush"
-    assert addresses.shown(address) == "s3://bucket/a/b.csv"
+    assert remote.shown(address) == "s3://bucket/a/b.csv"
 
 
 def test_events_of_parquet_are_read_in_blocks(tmp_path):

@@ -8,14 +8,9 @@ import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdgar.storage.folders import (
-    DamagedError,
-    map_tensors,
-    require_seal,
-    size_of,
-    tensor_file,
-    write_tensors,
-)
+from sdgar.storage import arrays
+from sdgar.storage.arrays import map_tensors, size_of, write_tensors
+from sdgar.storage.sealed import DamagedError, check_file
 
 TYPES = ("uint64", "int64", "float64", "float32", "uint32", "int32", "float16", "uint16", "int16",
          "int8", "uint8", "bool")  # fmt: skip
@@ -60,7 +55,7 @@ def test_a_file_with_another_header_is_not_mapped(tmp_path):
 
 
 def test_arrays_in_files_are_written_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(tensor_file, "_AT_ONCE", 64)
+    monkeypatch.setattr(arrays, "_AT_ONCE", 64)
     mapped = np.memmap(tmp_path / "mapped", np.float32, "w+", shape=(100, 3))
     mapped[...] = np.arange(300).reshape(100, 3)
     write_tensors(tmp_path / "file", {"x": mapped, "turned": mapped.T})
@@ -72,10 +67,10 @@ def test_arrays_in_files_are_written_in_pieces(tmp_path, monkeypatch):
 def test_a_file_that_is_not_what_its_seal_says_is_refused(tmp_path):
     path = tmp_path / "file"
     seal = write_tensors(path, {"x": np.arange(3)})
-    require_seal(path, {"file": seal})
+    check_file(path, {"file": seal})
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(DamagedError, match="its SHA-256 is"):
-        require_seal(path, {"file": seal})
+        check_file(path, {"file": seal})
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DamagedError, match="bytes, the manifest says"):
-        require_seal(path, {"file": seal})
+        check_file(path, {"file": seal})

@@ -16,7 +16,7 @@ import torch
 
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
 from sdgar.models.factor_tensors import FactorTensors
-from sdgar.storage import folders
+from sdgar.storage import folders, sealed
 from sdgar.training.checkpoint_file import Checkpoint, Finished, read
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Progress
@@ -78,7 +78,7 @@ def names(folder: Path) -> list[str]:
 def is_good(folder: Path) -> bool:
     try:
         read(folder, as_json(IDENTITY), CPU)
-    except folders.DamagedError:
+    except sealed.DamagedError:
         return False
     return True
 
@@ -239,9 +239,9 @@ def rewrite_loop(folder: Path, **changes) -> None:
     data = json.dumps(json.loads((folder / "loop.json").read_text()) | changes).encode()
     (folder / "loop.json").write_bytes(data)
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"] |= folders.seals({"loop.json": data})
+    manifest["files"] |= sealed.seals({"loop.json": data})
     del manifest["seal"]
-    (folder / "manifest.json").write_text(json.dumps(folders.sealed(manifest)))
+    (folder / "manifest.json").write_text(json.dumps(sealed.with_seal(manifest)))
 
 
 def test_another_format_version_is_refused_not_guessed(tmp_path):
@@ -257,7 +257,7 @@ def test_another_format_version_is_refused_not_guessed(tmp_path):
 def test_a_sealed_file_that_describes_no_run_is_damaged(tmp_path, changes):
     folder = kept_in(tmp_path).write(a_checkpoint())
     rewrite_loop(folder, **changes)
-    with pytest.raises(folders.DamagedError, match="does not describe"):
+    with pytest.raises(sealed.DamagedError, match="does not describe"):
         read(folder, as_json(IDENTITY), CPU)
 
 

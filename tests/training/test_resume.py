@@ -28,7 +28,7 @@ from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageErro
 from sdgar.recommend import artifact
 from sdgar.runs import workspace
 from sdgar.runs.run import run
-from sdgar.storage import folders
+from sdgar.storage import folders, sealed
 from sdgar.systems.bpr import BPR
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.learner import Learner
@@ -558,11 +558,11 @@ def test_a_command_that_was_edited_meanwhile_is_noticed(events, tmp_path, capfd)
     assert sdgar("train", "--resume", out) == 4
     assert "does not fit its seal" in capfd.readouterr().err
     del described["seal"]
-    file.write_text(json.dumps(folders.sealed(described)))
+    file.write_text(json.dumps(sealed.with_seal(described)))
     assert sdgar("train", "--resume", out) == 4
     assert "dim was 8, is now 7" in capfd.readouterr().err
     described["command"]["colour"] = "blue"
-    file.write_text(json.dumps(folders.sealed(described)))
+    file.write_text(json.dumps(sealed.with_seal(described)))
     assert sdgar("train", "--resume", out) == 4
     assert "run.json is damaged" in capfd.readouterr().err
 

@@ -231,7 +231,7 @@ def test_a_full_disk_is_named(where, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     users = UsersOnDisk(tmp_path, 2, lambda shard: True)
-    monkeypatch.setattr("sdgar.storage.folders.write_tensors", full)
+    monkeypatch.setattr("sdgar.scale.users.write_tensors", full)
     monkeypatch.setattr("os.posix_fallocate", full)
     vectors = {"u": np.zeros((2, 3), np.float32)}
     write = {

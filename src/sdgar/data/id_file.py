@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids
 from sdgar.errors import DataError
-from sdgar.storage.folders import DamagedError, Tensors
+from sdgar.storage.sealed import DamagedError, Tensors
 
 
 def id_tensors(users: Ids, items: Ids) -> Tensors:

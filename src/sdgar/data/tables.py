@@ -11,7 +11,7 @@ import polars as pl
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import ResourceError, UsageError
-from sdgar.storage.whole_files import disk_error, replacing_all
+from sdgar.storage.files import disk_error, replacing_all
 
 _TYPES: dict[str, Any] = {
     "int64": pl.Int64,

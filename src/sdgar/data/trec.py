@@ -15,7 +15,7 @@ from pathlib import Path
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.tables import text_of
 from sdgar.errors import DataError
-from sdgar.storage.whole_files import disk_error, replacing
+from sdgar.storage.files import disk_error, replacing
 
 _NAME = "sdgar"
 Lists = dict[str, list[str]]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.errors import DataError
-from sdgar.storage.folders import open_file
-from sdgar.storage.whole_files import disk_error
+from sdgar.storage.files import disk_error
+from sdgar.storage.sealed import open_file
 
 NAMES = ("user_factors", "item_factors", "item_biases", "users", "items")
 """The arrays that are looked at; a file may hold others, which are not read."""

@@ -20,7 +20,7 @@ from sdgar.exports.to_parquet import write_parquet
 from sdgar.exports.to_pgvector import write_pgvector
 from sdgar.recommend.recommender import Recommender
 from sdgar.show.printed import Described
-from sdgar.storage import folders
+from sdgar.storage import folders, sealed
 from sdgar.systems.base import Estimator
 
 ABOUT = "about.json"
@@ -124,7 +124,7 @@ def require_free(path: Path, *, overwrite: bool) -> Path:
 
 def _own_names(folder: Path) -> set[str]:
     try:
-        about = folders.read_table(folder / ABOUT)
+        about = sealed.read_table(folder / ABOUT)
     except ArtifactError:
         return set()
     match about:

@@ -12,7 +12,7 @@ from sdgar.errors import ResourceError
 from sdgar.evaluation.measures import MEASURES
 from sdgar.lab.comparison import Comparison, Standing, mean_and_sd, p_in_words
 from sdgar.runs.figures import BLUE, GREY, ORANGE, new_figure
-from sdgar.storage.whole_files import replacing
+from sdgar.storage.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

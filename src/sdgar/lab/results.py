@@ -15,9 +15,9 @@ from typing import Self
 from sdgar.errors import UsageError
 from sdgar.lab.comparison import Measured
 from sdgar.lab.study import MARK
-from sdgar.storage import lines
-from sdgar.storage.folders import DamagedError, read_record
+from sdgar.storage import ledger
 from sdgar.storage.ledger import Ledger, Line
+from sdgar.storage.sealed import DamagedError, read_record
 from sdgar.training.identity import Identity, as_json, require_same
 
 FORMAT = "sdgar-result 1"
@@ -47,7 +47,7 @@ class Results:
         self._ledger.__enter__()
         if self.out is not None and self._overwrite:
             for study in (self.out / _STUDIES).glob("*.jsonl"):
-                lines.remove_ours(study, MARK)
+                ledger.remove_lines(study, MARK)
         return self
 
     def __exit__(

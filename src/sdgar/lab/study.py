@@ -7,8 +7,8 @@ walked in a random order, else the tree-structured Parzen estimator proposes.
 
 A study can be a file: Optuna's journal, JSON lines. Unlike an SQLite file it needs no SQLAlchemy
 at run time, people can read it, and a crash can harm at most its last line, which is cut off
-(``lines.locked``). It has two weak points, both handled here: Optuna writes on behind a torn line,
-and waits half a minute for a lock that a killed process has left.
+(``ledger.locked_lines``). It has two weak points, both handled here: Optuna writes on behind a torn
+line, and waits half a minute for a lock that a killed process has left.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import numpy as np
 
 from sdgar.errors import ResourceError
 from sdgar.maths.rng import Draws, Stream, sort_keys
-from sdgar.storage import lines
-from sdgar.storage.folders import DamagedError
+from sdgar.storage import ledger
+from sdgar.storage.sealed import DamagedError
 from sdgar.systems.spaces import Choice, Range, Space
 from sdgar.training.identity import Identity, as_json, require_same
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import optuna
 
 _NAME, _WHAT = "sdgar", "a study of sdgar tune"
-MARK: lines.Mark = {"op_code": 0, "study_name": _NAME}
+MARK: ledger.Mark = {"op_code": 0, "study_name": _NAME}
 """The entries by which the file of a study is known as ours: Optuna made it, under our name."""
 _IDENTITY, _REASON, _SECONDS, _BEST_EPOCH = "identity", "reason", "seconds", "best_epoch"
 _STARTUP = 5
@@ -207,7 +207,7 @@ class Study:
         import optuna
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-        stack.enter_context(lines.locked(path, mark=MARK, what=_WHAT, empty=self._overwrite))
+        stack.enter_context(ledger.locked_lines(path, mark=MARK, what=_WHAT, empty=self._overwrite))
         # We hold the file, so a lock of Optuna that is there was left by a killed process.
         Path(f"{path}.lock").unlink(missing_ok=True)
         try:
@@ -215,7 +215,7 @@ class Study:
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedError(path, f"it is not a journal of Optuna ({error!r})") from error
         if set(optuna.get_all_study_names(storage)) - {_NAME}:
-            raise lines.foreign(path, _WHAT)
+            raise ledger.foreign_file(path, _WHAT)
         return storage
 
 

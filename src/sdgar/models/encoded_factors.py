@@ -13,7 +13,7 @@ from sdgar.models.factors import Factors
 from sdgar.models.fold_in import ByNetwork, NewContexts, Rule
 from sdgar.models.network import Encoder
 from sdgar.models.saved import Saved
-from sdgar.storage.folders import Tensors
+from sdgar.storage.sealed import Tensors
 
 if TYPE_CHECKING:
     from typing import Self

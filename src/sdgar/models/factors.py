@@ -15,7 +15,7 @@ from sdgar.models.contributions import Contributions, by_vectors
 from sdgar.models.fold_in import NewContexts, NoVector, Rule, VectorRule
 from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms, VectorTerm
 from sdgar.models.saved import Saved, Wanted
-from sdgar.storage.folders import Tensors
+from sdgar.storage.sealed import Tensors
 
 if TYPE_CHECKING:
     from typing import Self

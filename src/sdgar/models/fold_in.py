@@ -27,7 +27,7 @@ from sdgar.errors import NumericalError
 from sdgar.maths.rows import Rows
 from sdgar.maths.sphere import Contexts, Support, directions
 from sdgar.models.saved import expect
-from sdgar.storage.folders import DamagedError, Tensors
+from sdgar.storage.sealed import DamagedError, Tensors
 
 if TYPE_CHECKING:
     from typing import Self

@@ -16,7 +16,7 @@ from sdgar.models.contributions import Contributions, by_weights
 from sdgar.models.fold_in import ByHistory, NewContexts, Rule
 from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms, VectorTerm, WeightTerm
 from sdgar.models.saved import Saved, check_csr
-from sdgar.storage.folders import DamagedError, Tensors
+from sdgar.storage.sealed import DamagedError, Tensors
 
 if TYPE_CHECKING:
     from typing import Self

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sdgar.models.factors import Factors
     from sdgar.models.fold_in import NewContexts, Rule
     from sdgar.models.saved import Saved
-    from sdgar.storage.folders import Tensors
+    from sdgar.storage.sealed import Tensors
 
 Side = Literal["item", "user"]
 """The things that can be similar to each other."""

@@ -23,7 +23,7 @@ from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Floats, Indices, Model
 from sdgar.models.networks.sequence import SequenceEncoder
 from sdgar.models.saved import Saved, require_finite
-from sdgar.storage.folders import DamagedError, Tensors
+from sdgar.storage.sealed import DamagedError, Tensors
 
 if TYPE_CHECKING:
     from typing import Self

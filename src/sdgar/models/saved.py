@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
-from sdgar.storage.folders import DamagedError, Tensors
+from sdgar.storage.sealed import DamagedError, Tensors
 
 if TYPE_CHECKING:
     from sdgar.models.model import Model

@@ -14,7 +14,7 @@ from sdgar.models.factors import Factors
 from sdgar.models.fold_in import NewContexts, Rule, read_rule
 from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms
 from sdgar.models.saved import Saved, model_class
-from sdgar.storage.folders import DamagedError, Tensors
+from sdgar.storage.sealed import DamagedError, Tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

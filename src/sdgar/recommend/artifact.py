@@ -42,9 +42,9 @@ from sdgar.recommend.manifest import (
     read_manifest,
     version_of,
 )
-from sdgar.storage import folders, remote
-from sdgar.storage.addresses import is_remote
-from sdgar.storage.folders import MANIFEST, DamagedError, Tensors
+from sdgar.storage import arrays, folders, remote, sealed
+from sdgar.storage.remote import is_remote
+from sdgar.storage.sealed import MANIFEST, DamagedError, Tensors
 
 _RULE = "fold_in:"
 """Begins the names of the arrays of a rule among those of a model."""
@@ -132,12 +132,12 @@ def save(
         with folders.whole(target, replace=True) as temporary:
             for name, data in (attachments or {}).items():
                 folders.write(temporary / name, data)
-            files = {n: folders.write_tensors(temporary / n, own) for n, own in tensors.items()}
-            manifest = folders.sealed({**about, "files": files})
+            files = {n: arrays.write_tensors(temporary / n, own) for n, own in tensors.items()}
+            manifest = sealed.with_seal({**about, "files": files})
             text = json.dumps(manifest, indent=2, sort_keys=True, allow_nan=False)
             folders.write(temporary / MANIFEST, text.encode())
     except OSError as error:
-        needed = sum(map(folders.size_of, tensors.values()))
+        needed = sum(map(arrays.size_of, tensors.values()))
         raise ResourceError(
             f"could not save the model to {target}: {error.strerror or error} "
             f"({needed:,} bytes are needed). Nothing was changed there.",
@@ -167,7 +167,7 @@ def require_free(path: str | Path, *, overwrite: bool) -> Path:
 def _own_names(folder: Path) -> set[str]:
     """Name what ``save`` put into a folder: nothing, if the manifest is not one of ours."""
     try:
-        manifest = folders.read_table(folder / MANIFEST)
+        manifest = sealed.read_table(folder / MANIFEST)
     except ArtifactError:
         return set()
     match manifest:
@@ -182,7 +182,7 @@ def load(path: str | Path, *, mapped: bool = False) -> Artifact:
     """Read and verify a saved model; its arrays may be mapped from the files instead of read."""
     folder = remote.fetched_folder(path) if is_remote(path) else Path(path)
     manifest = read_manifest(folder)
-    read = folders.map_sealed if mapped else folders.read_tensors
+    read = arrays.map_sealed if mapped else sealed.read_tensors
     tensors = {name: read(folder / name, manifest["files"]) for name in FILES}
     sizes = manifest["sizes"]
     n_users, n_items, n_rows = (sizes[name] for name in ("users", "items", "interactions"))

@@ -8,8 +8,8 @@ from typing import Any
 from sdgar.data.contexts import require_fields
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.models.saved import model_class
-from sdgar.storage import folders
-from sdgar.storage.folders import MANIFEST, DamagedError
+from sdgar.storage import sealed
+from sdgar.storage.sealed import MANIFEST, DamagedError
 
 FORMAT = "sdgar-model"
 FORMAT_VERSION = 1
@@ -41,7 +41,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             "point to the folder that `sdgar train --out` named.",
             code="not_a_model",
         )
-    manifest = folders.read_table(path)
+    manifest = sealed.read_table(path)
     if manifest.get("format") != FORMAT:
         raise ArtifactError(f"{path} does not describe an sdgar model.", code="not_sdgar")
     version = manifest.get("format_version")
@@ -52,7 +52,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} has format version {version!r}, this sdgar reads {FORMAT_VERSION}. {cure}",
             code="format_version",
         )
-    folders.require_sealed(path, manifest)
+    sealed.check_seal(path, manifest)
     kind = model_class(manifest.get("model"))
     if kind is None:
         raise DamagedError(path, f"no model is of the kind {manifest.get('model')!r:.60}")
@@ -85,4 +85,4 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def version_of(manifest: dict[str, Any]) -> str:
     """Return the beginning of the seal of a saved model, which depends on all of its files."""
-    return str(manifest[folders.SEAL])[:12]
+    return str(manifest[sealed.SEAL])[:12]

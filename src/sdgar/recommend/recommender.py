@@ -53,7 +53,7 @@ from sdgar.recommend.unknown import FALLBACKS, MARKS
 from sdgar.recommend.update import knowing, lacks, updated, with_rows_of
 from sdgar.settings import KS
 from sdgar.show.printed import Described
-from sdgar.storage.addresses import is_remote
+from sdgar.storage.remote import is_remote
 
 if TYPE_CHECKING:
     from typing import Unpack

@@ -15,7 +15,7 @@ from sdgar.recommend.recommender import Recommender
 from sdgar.runs.run import RunResult, Stop, never, run
 from sdgar.runs.workspace import partial_of, read_run
 from sdgar.settings import CHECKPOINT_SECONDS, KS
-from sdgar.storage.folders import read_record
+from sdgar.storage.sealed import read_record
 from sdgar.systems.base import Estimator
 from sdgar.systems.make import make_again
 from sdgar.training.trained import OnPhase

@@ -30,7 +30,7 @@ from sdgar.recommend.facts import table
 from sdgar.recommend.manifest import read_manifest
 from sdgar.recommend.recommender import Recommender
 from sdgar.show.printed import command
-from sdgar.storage import folders, locks
+from sdgar.storage import files, folders, sealed
 from sdgar.training.checkpoint_file import is_checkpoint
 from sdgar.training.fit import EpochRecord
 from sdgar.training.identity import Identity, as_json, require_same
@@ -67,7 +67,7 @@ class Workspace:
         self._lock: IO[str]
 
     def __enter__(self) -> Self:
-        locks.require()
+        files.require_locks()
         if self._resume:
             self._reopen()
         else:
@@ -115,7 +115,7 @@ class Workspace:
                 with _take_lock(self.folder):
                     folders.remove(self.folder)
             with folders.whole(self.folder, replace=False) as temporary:
-                text = json.dumps(folders.sealed(described), indent=2)
+                text = json.dumps(sealed.with_seal(described), indent=2)
                 folders.write(temporary / _RUN, text.encode())
                 self._lock = stack.enter_context(_take_lock(temporary))
             stack.pop_all()
@@ -175,16 +175,16 @@ def read_run(out: Path) -> dict[str, Any]:
     folder = partial_of(out)
     path = folder / _RUN
     if not (path.exists() or path.is_symlink()):
-        if (out / folders.MANIFEST).exists():
+        if (out / sealed.MANIFEST).exists():
             raise _finished(out)
         raise UsageError(
             f"there is no interrupted run to resume at {folder}. Start one with: "
             f"{command('sdgar', 'train', 'FILES', '--out', out)}",
             code="nothing_to_resume",
         )
-    described = folders.read_table(path, finite=False)
+    described = sealed.read_table(path, finite=False)
     if described.get("format") != FORMAT:
-        raise folders.DamagedError(path, "it does not describe a run")
+        raise sealed.DamagedError(path, "it does not describe a run")
     if described.get("format_version") != FORMAT_VERSION:
         raise ArtifactError(
             f"{folder} has format version {described.get('format_version')!r}, this sdgar reads "
@@ -192,12 +192,12 @@ def read_run(out: Path) -> dict[str, Any]:
             "--overwrite.",
             code="format_version",
         )
-    folders.require_sealed(path, described)
+    sealed.check_seal(path, described)
     match described:
         case {"run_id": str(run_id), "identity": dict(), "command": dict() | None}:
             pass
         case _:
-            raise folders.DamagedError(path, "it does not describe how the run began")
+            raise sealed.DamagedError(path, "it does not describe how the run began")
     if _saved_run_id(out) == run_id:
         # Killed after the model was saved, before this folder was removed.
         with _writing(folder), _take_lock(folder):
@@ -220,10 +220,10 @@ def _take_lock(folder: Path) -> IO[str]:
     path = folder / _LOCK
     for name in (_LOCK, _LOG):  # a pipe would keep us waiting, a device would take what we write
         if (folder / name).exists() and not (folder / name).is_file():
-            raise folders.DamagedError(folder / name, "it is not a file")
+            raise sealed.DamagedError(folder / name, "it is not a file")
     file = path.open("a+")
     try:
-        locks.take(file)
+        files.lock(file)
     except BlockingIOError as error:
         file.seek(0)
         holder = file.read()

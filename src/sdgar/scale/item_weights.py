@@ -34,8 +34,8 @@ from sdgar.models.saved import check_csr
 from sdgar.scale.shards import Shard, Shards
 from sdgar.show import progress as shown_progress
 from sdgar.storage import folders
-from sdgar.storage.mapped import MappedArrays
-from sdgar.storage.whole_files import disk_error
+from sdgar.storage.arrays import MappedArrays
+from sdgar.storage.files import disk_error
 
 FOLDER = "item-weights"
 """The name of the folder of a model's arrays within the work folder."""

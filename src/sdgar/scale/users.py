@@ -22,8 +22,8 @@ from torch import Tensor
 
 from sdgar.errors import ArtifactError
 from sdgar.storage import folders
-from sdgar.storage.mapped import reserve
-from sdgar.storage.whole_files import disk_error
+from sdgar.storage.arrays import map_tensors, reserve, write_tensors
+from sdgar.storage.files import disk_error
 
 Arrays = dict[str, NDArray[Any]]
 """Arrays by name, each with a row for every user of a shard."""
@@ -183,7 +183,7 @@ class UsersOnDisk:
             return None
         path = self._path(shard, kind, version)
         try:
-            return dict(folders.map_tensors(path))
+            return dict(map_tensors(path))
         except (OSError, ValueError) as error:
             raise ArtifactError(
                 f"{path} cannot be read ({error}), so the run cannot go on from its last "
@@ -201,7 +201,7 @@ class UsersOnDisk:
         writing = path.with_suffix(".tmp")
         try:
             writing.unlink(missing_ok=True)
-            folders.write_tensors(writing, arrays)
+            write_tensors(writing, arrays)
             writing.replace(path)
         except OSError as error:
             raise disk_error(path, error) from error

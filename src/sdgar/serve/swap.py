@@ -22,7 +22,7 @@ from sdgar.errors import ArtifactError, SdgarError, UsageError
 from sdgar.recommend.manifest import read_manifest, version_of
 from sdgar.serve.snapshot import Snapshot
 from sdgar.serve.variants import MAIN, Variant, Variants
-from sdgar.storage.folders import MANIFEST
+from sdgar.storage.sealed import MANIFEST
 
 log = logging.getLogger("sdgar.serve")
 

@@ -7,14 +7,101 @@ command thus goes on after an interruption; a line that was changed by hand is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import ExitStack
+import json
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Generic, Self, TypeVar
 
-from sdgar.storage import lines
-from sdgar.storage.folders import DamagedError, require_sealed, sealed
+from sdgar.errors import UsageError
+from sdgar.storage import files
+from sdgar.storage.files import disk_error
+from sdgar.storage.sealed import DamagedError, check_seal, with_seal
+
+Mark = Mapping[str, str | int]
+"""The entries of the first line of a file by which it is known to be ours."""
+
+
+@contextmanager
+def locked_lines(path: Path, *, mark: Mark, what: str, empty: bool = False) -> Iterator[IO[bytes]]:
+    """Lock a file for this process, make it if there is none, and cut off a torn last line.
+
+    ``mark`` is what the first line of such a file holds; a file without it is not touched.
+    ``empty`` throws away what is in it.
+    """
+    files.require_locks()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+b")
+    except OSError as error:
+        raise disk_error(path, error) from error
+    with file:
+        try:
+            files.lock(file)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another process is writing to {path}. Wait for it, or choose another place.",
+                code="locked",
+            ) from error
+        file.seek(0)
+        data = file.read()
+        if data and not _begins(data, mark):
+            raise foreign_file(path, what)
+        whole = 0 if empty else data.rfind(b"\n") + 1
+        if whole < len(data):
+            file.truncate(whole)
+        yield file
+
+
+def read_lines(file: IO[bytes], path: Path) -> list[dict[str, Any]]:
+    """Return all lines of a locked file."""
+    file.seek(0)
+    found = []
+    for number, line in enumerate(file, start=1):
+        try:
+            found.append(dict(json.loads(line)))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DamagedError(path, f"line {number} is not a JSON object") from error
+    return found
+
+
+def append_line(file: IO[bytes], path: Path, record: Mapping[str, Any]) -> None:
+    """Add a line to a locked file and wait until the disk has it."""
+    try:
+        file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    except OSError as error:
+        raise disk_error(path, error) from error
+
+
+def foreign_file(path: Path, what: str) -> UsageError:
+    """Build the error for a file that belongs to something else."""
+    return UsageError(
+        f"{path} is there and is not {what}, so it is left as it is. Choose another place, or "
+        "remove it.",
+        code="out_foreign",
+    )
+
+
+def remove_lines(path: Path, mark: Mark) -> None:
+    """Remove a file that begins with the mark; leave any other as it is."""
+    try:
+        if path.is_file() and _begins(path.read_bytes(), mark):
+            path.unlink()
+    except OSError as error:
+        raise disk_error(path, error) from error
+
+
+def _begins(data: bytes, mark: Mark) -> bool:
+    try:
+        first = json.loads(data.partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and all(first.get(key) == value for key, value in mark.items())
+
 
 Line = dict[str, Any]
 Key = TypeVar("Key", bound=Hashable)
@@ -50,14 +137,14 @@ class Ledger(Generic[Key]):
         if self.path is None:
             return self
         with ExitStack() as opening:
-            held = lines.locked(
+            held = locked_lines(
                 self.path, mark={"format": self._format}, what=self._what, empty=self._empty
             )
             self._file = opening.enter_context(held)
-            for line in lines.read(self._file, self.path):
+            for line in read_lines(self._file, self.path):
                 if line.get("format") != self._format:
                     raise DamagedError(self.path, f"a line is not of the format {self._format!r}")
-                require_sealed(self.path, line)
+                check_seal(self.path, line)
                 self._lines[self._key_of(line)] = line
             self._stack = opening.pop_all()
         return self
@@ -83,5 +170,5 @@ class Ledger(Generic[Key]):
         """Keep a finished piece of work, and wait until the disk has it."""
         line = {"format": self._format, **line}
         if self._file is not None and self.path is not None:
-            lines.append(self._file, self.path, sealed(line))
+            append_line(self._file, self.path, with_seal(line))
         self._lines[self._key_of(line)] = line

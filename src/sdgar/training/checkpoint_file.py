@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import ArtifactError, NumericalError
-from sdgar.storage import folders
+from sdgar.storage import arrays, folders, sealed
 from sdgar.training.fit import EpochRecord, Progress
 from sdgar.training.identity import Identity, require_same
 
@@ -90,19 +90,19 @@ def save(target: Path, checkpoint: Checkpoint, identity: Identity) -> None:
     tensors = tensors_of(checkpoint)
     loop = json.dumps(_loop(checkpoint, identity)).encode()
     with folders.whole(target, replace=True) as temporary:
-        files = {_STATE: folders.write_tensors(temporary / _STATE, tensors)}
-        files |= folders.seals({_LOOP: loop})
+        files = {_STATE: arrays.write_tensors(temporary / _STATE, tensors)}
+        files |= sealed.seals({_LOOP: loop})
         folders.write(temporary / _LOOP, loop)
-        manifest = folders.sealed({"format": FORMAT, "files": files})
-        folders.write(temporary / folders.MANIFEST, json.dumps(manifest).encode())
+        manifest = sealed.with_seal({"format": FORMAT, "files": files})
+        folders.write(temporary / sealed.MANIFEST, json.dumps(manifest).encode())
     _verify(target)
 
 
 def read(folder: Path, identity: Identity, device: torch.device) -> Checkpoint:
     """Read and verify one checkpoint; raise if it is damaged or of another run."""
     files = _files_of(folder)
-    arrays = folders.read_tensors(folder / _STATE, files)
-    text = folders.read_sealed(folder / _LOOP, files)
+    arrays = sealed.read_tensors(folder / _STATE, files)
+    text = sealed.read_file(folder / _LOOP, files)
     try:
         loop = json.loads(text)
         _require_version(folder, loop)
@@ -123,19 +123,19 @@ def read(folder: Path, identity: Identity, device: torch.device) -> Checkpoint:
     except (
         AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError,
     ) as error:  # fmt: skip
-        raise folders.DamagedError(
+        raise sealed.DamagedError(
             folder / _LOOP, f"it does not describe a run ({error})"
         ) from error
 
 
 def _files_of(folder: Path) -> dict[str, Any]:
     """Return the size and digest of each file, from the manifest of a checkpoint."""
-    path = folder / folders.MANIFEST
-    manifest = folders.read_table(path)
-    folders.require_sealed(path, manifest)
+    path = folder / sealed.MANIFEST
+    manifest = sealed.read_table(path)
+    sealed.check_seal(path, manifest)
     files = manifest.get("files")
     if not isinstance(files, dict):
-        raise folders.DamagedError(path, "it has no table 'files'")
+        raise sealed.DamagedError(path, "it has no table 'files'")
     return files
 
 
@@ -143,8 +143,8 @@ def _verify(folder: Path) -> None:
     try:
         files = _files_of(folder)
         for name in (_STATE, _LOOP):
-            folders.require_seal(folder / name, files)
-    except folders.DamagedError as error:
+            sealed.check_file(folder / name, files)
+    except sealed.DamagedError as error:
         raise OSError(errno.EIO, f"it reads back differently: {error.found}") from error
 
 
@@ -181,7 +181,7 @@ def _loop(checkpoint: Checkpoint, identity: Identity) -> dict[str, Any]:
 def _log(path: Path, records: object) -> list[EpochRecord]:
     if not isinstance(records, list):
         raise TypeError(f"a log is a list, not {records!r}")
-    log = [folders.read_record(path, EpochRecord, record) for record in records]
+    log = [sealed.read_record(path, EpochRecord, record) for record in records]
     first = log[0].epoch if log else 1
     if first < 1 or [record.epoch for record in log] != list(range(first, first + len(log))):
         raise ValueError("the epochs of a log do not follow each other")
@@ -218,7 +218,7 @@ def _seconds(value: object) -> float:
     return float(value)
 
 
-def tensors_of(checkpoint: Checkpoint) -> folders.Tensors:
+def tensors_of(checkpoint: Checkpoint) -> sealed.Tensors:
     """Return every tensor by name; raise if one is not finite."""
     tensors = {f"engine.{name}": tensor for name, tensor in checkpoint.state.items()}
     kept = {f"finished.{phase}.": over.model for phase, over in checkpoint.finished.items()}

@@ -23,7 +23,7 @@ from sdgar.contracts import Engine
 from sdgar.errors import ArtifactError, ResourceError, StoppedError
 from sdgar.models.model import Learned
 from sdgar.settings import CHECKPOINT_SECONDS
-from sdgar.storage import folders
+from sdgar.storage import arrays, folders, sealed
 from sdgar.training import checkpoint_file
 from sdgar.training.checkpoint_file import Checkpoint, Finished
 from sdgar.training.fit import Fitted, Progress
@@ -70,7 +70,7 @@ class Checkpoints:
         for folder in self._folders():
             try:
                 found = checkpoint_file.read(folder, self._identity, self._device)
-            except folders.DamagedError as error:
+            except sealed.DamagedError as error:
                 damaged[folder] = error.found
                 continue
             self._take(found)
@@ -171,7 +171,7 @@ class Checkpoints:
             for old in self._folders()[_KEPT:]:
                 folders.remove(old)
         except OSError as error:
-            needed = folders.size_of(checkpoint_file.tensors_of(checkpoint))
+            needed = arrays.size_of(checkpoint_file.tensors_of(checkpoint))
             raise ResourceError(
                 f"could not write {target}: [Errno {error.errno}] {error.strerror} ({needed:,} "
                 "bytes are needed). Earlier checkpoints are as they were. Make room or mend the "

@@ -14,7 +14,7 @@ from typing import Any
 from sdgar.data.sources import EventSource, source_of
 from sdgar.errors import UsageError
 from sdgar.storage import remote
-from sdgar.storage.addresses import is_remote
+from sdgar.storage.remote import is_remote
 
 _LONGEST_NAME = 220
 """The most bytes of a name: file systems take 255, and a run adds its own endings."""

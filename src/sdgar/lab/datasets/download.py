@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from sdgar.errors import ResourceError, UsageError
 from sdgar.lab.datasets.catalogue import Dataset
-from sdgar.storage.whole_files import digest, disk_error
+from sdgar.storage.files import digest, disk_error
 
 Progress = Callable[[int, int | None], None]
 """A function that is called with the bytes received so far and the total, None if unknown."""

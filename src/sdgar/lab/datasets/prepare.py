@@ -20,8 +20,8 @@ from sdgar.data.tables import events, write_table
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.lab.datasets.catalogue import Dataset, find
 from sdgar.lab.datasets.raw_files import FORMATS, numbered_lines, read_blocks
-from sdgar.storage import folders
-from sdgar.storage.whole_files import digest, disk_error, replacing
+from sdgar.storage import folders, sealed
+from sdgar.storage.files import digest, disk_error, replacing
 
 _TABLE, _DESCRIPTION = "interactions.parquet", "dataset.json"
 _SHOWN_BAD_LINES = 20
@@ -119,7 +119,7 @@ def require_free(out_dir: Path, *, overwrite: bool) -> Path:
 
 def _is_prepared(description: Path) -> bool:
     try:
-        found = folders.read_table(description)
+        found = sealed.read_table(description)
     except ArtifactError:
         return False
     return {"name", "preparation", "fingerprint"} <= set(found)

@@ -21,8 +21,8 @@ import polars as pl
 
 from sdgar.errors import DataError, UsageError
 from sdgar.lab.datasets.catalogue import FormatName
-from sdgar.storage.folders import NotAFileError, open_file
-from sdgar.storage.whole_files import disk_error
+from sdgar.storage.files import disk_error
+from sdgar.storage.sealed import NotAFileError, open_file
 
 MAX_UNPACKED_BYTES = 8 << 30
 """The most bytes that a file may unpack to: twice the size of Echonest, the largest."""

@@ -29,8 +29,8 @@ from sdgar.lab.paper.data_sets import PAPER_SIZES, is_real, source
 from sdgar.machine import cores
 from sdgar.runs.run import Stop, Watch, at_once, fit_by, require_going, stoppable
 from sdgar.settings import METRIC
-from sdgar.storage.folders import DamagedError
 from sdgar.storage.ledger import Ledger
+from sdgar.storage.sealed import DamagedError
 from sdgar.systems.base import Estimator
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.names import SYSTEMS

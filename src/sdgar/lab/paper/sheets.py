@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sdgar.lab.paper.measurements import Row
 from sdgar.runs.figures import new_figure
-from sdgar.storage.whole_files import replacing
+from sdgar.storage.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

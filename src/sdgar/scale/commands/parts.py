@@ -15,7 +15,7 @@ from sdgar.cli.options.values import folder_for_files
 from sdgar.errors import UsageError
 from sdgar.scale.commands.workers import follows, several
 from sdgar.storage import folders
-from sdgar.storage.whole_files import disk_error
+from sdgar.storage.files import disk_error
 
 if TYPE_CHECKING:
     import polars as pl

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from sdgar.data.account import RowAccount
 from sdgar.errors import ArtifactError, ResourceError
-from sdgar.storage import folders, remote
-from sdgar.storage.folders import MANIFEST, DamagedError, NotAFileError, read_record
-from sdgar.storage.whole_files import digest
+from sdgar.storage import folders, remote, sealed
+from sdgar.storage.files import digest
+from sdgar.storage.sealed import MANIFEST, DamagedError, NotAFileError, read_record
 
 Arrays = Mapping[str, NDArray[Any]]
 Files = dict[str, dict[str, Any]]
@@ -70,10 +70,10 @@ def sums_of(folder: Path) -> Files:
 
 def write_manifest(folder: Path, table: Mapping[str, Any]) -> str:
     """Write a sealed manifest, and return its seal."""
-    sealed = folders.sealed(table)
-    text = json.dumps(sealed, indent=1, allow_nan=False, ensure_ascii=False)
+    manifest = sealed.with_seal(table)
+    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False)
     folders.write(folder / MANIFEST, text.encode())
-    return str(sealed[folders.SEAL])
+    return str(manifest[sealed.SEAL])
 
 
 def require_files(folder: Path, files: Any, *, verify: bool) -> None:
@@ -91,7 +91,7 @@ def require_files(folder: Path, files: Any, *, verify: bool) -> None:
             case _:
                 raise DamagedError(folder / MANIFEST, f"it says nothing right of {name!r}")
         try:
-            with folders.open_file(path) as file:
+            with sealed.open_file(path) as file:
                 found = os.fstat(file.fileno()).st_size
         except FileNotFoundError as error:
             if remote.origin_of(path) is None:
@@ -129,7 +129,7 @@ def has_file(folder: Path, name: str) -> bool:
     path = file_of(folder, name)
     if path.exists() or remote.origin_of(path) is None:
         return path.exists()
-    return path.name in folders.read_table(folder / MANIFEST)["files"]
+    return path.name in sealed.read_table(folder / MANIFEST)["files"]
 
 
 def file_of(folder: Path, name: str) -> Path:
@@ -211,7 +211,7 @@ def write_part(
 def is_shards(folder: Path) -> bool:
     """Tell whether a folder says that it holds shards, whole or not."""
     try:
-        return folders.read_table(folder / MANIFEST).get("format") == FORMAT
+        return sealed.read_table(folder / MANIFEST).get("format") == FORMAT
     except (ArtifactError, ResourceError):
         return False
 
@@ -219,7 +219,7 @@ def is_shards(folder: Path) -> bool:
 def read_part(folder: Path) -> Part:
     """Return what the manifest of one shard says of it."""
     table = _read(folder, SHARD_FORMAT)
-    return Part(table["users"], table["rows"], table["seen"], table[folders.SEAL])
+    return Part(table["users"], table["rows"], table["seen"], table[sealed.SEAL])
 
 
 def write_described(
@@ -291,17 +291,17 @@ def read_described(folder: Path, *, verify: bool) -> Described:
     for number, part in enumerate(parts):
         _require_part(folder_of(folder, number), number, len(parts), part, verify=verify)
     kinds = {"users": of_users, "items": of_items}
-    seal = str(table[folders.SEAL])
+    seal = str(table[sealed.SEAL])
     return Described(users, items, rows, kinds, weights, times, account, parts, about, seal)
 
 
 def _require_part(folder: Path, number: int, of: int, part: Part, *, verify: bool) -> None:
     """Raise if a shard is missing, damaged or of another set."""
     table = _read(folder, SHARD_FORMAT)
-    if table[folders.SEAL] != part.seal:
+    if table[sealed.SEAL] != part.seal:
         raise ArtifactError(
             f"{folder} belongs to another set of shards: it is shard {table.get('shard')} of "
-            f"{table.get('of')} with the seal {str(table[folders.SEAL])[:12]}, and "
+            f"{table.get('of')} with the seal {str(table[sealed.SEAL])[:12]}, and "
             f"{folder.parent / MANIFEST} names shard {number} of {of} with the seal "
             f"{part.seal[:12]}. Put the right shard back, or write all of them again.",
             code="mixed_shards",
@@ -312,7 +312,7 @@ def _require_part(folder: Path, number: int, of: int, part: Part, *, verify: boo
 def _read(folder: Path, name: str) -> dict[str, Any]:
     """Read a manifest; raise if it is of another format or version, or was changed."""
     path = folder / MANIFEST
-    table = folders.read_table(path)
+    table = sealed.read_table(path)
     if table.get("format") != name:
         raise ArtifactError(
             f"{path} describes {table.get('format')!r}, and not shards.",
@@ -326,7 +326,7 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
             f"{folder} has format version {version!r}, this sdgar reads {FORMAT_VERSION}. {cure}",
             code="format_version",
         )
-    folders.require_sealed(path, table)
+    sealed.check_seal(path, table)
     return table
 
 

@@ -31,7 +31,7 @@ from sdgar.maths.order import ranked
 from sdgar.scale.shards.format import file_of, mapped, save, write_plain
 from sdgar.scale.shards.runs import Run, as_column
 from sdgar.scale.shards.writing import seen_arrays
-from sdgar.storage import folders
+from sdgar.storage import folders, sealed
 
 RAW = "raw"
 """The name of the array of weights before they are transformed."""
@@ -173,13 +173,13 @@ def write_stage(
     }
     with folders.whole(place, replace=False) as temporary:
         write_plain(temporary, arrays)
-        folders.write(temporary / _ABOUT, json.dumps(folders.sealed(about)).encode())
+        folders.write(temporary / _ABOUT, json.dumps(sealed.with_seal(about)).encode())
 
 
 def read_stage(place: Path) -> Stage:
     """Return what is known of a shard whose rows are merged."""
-    about = folders.read_table(place / _ABOUT, finite=False)
-    folders.require_sealed(place / _ABOUT, about)
+    about = sealed.read_table(place / _ABOUT, finite=False)
+    sealed.check_seal(place / _ABOUT, about)
     return Stage(
         about["users"],
         about["rows"],

@@ -37,7 +37,7 @@ from sdgar.data.sources import is_source
 from sdgar.errors import ResourceError, UsageError
 from sdgar.scale.shards.format import file_of, mapped, write_plain
 from sdgar.scale.shards.writing import shard_of
-from sdgar.storage import folders, remote
+from sdgar.storage import folders, remote, sealed
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def write_run(
     }
     with folders.whole(place, replace=False) as temporary:
         write_plain(temporary, arrays)
-        text = json.dumps(folders.sealed(about), allow_nan=False)
+        text = json.dumps(sealed.with_seal(about), allow_nan=False)
         folders.write(temporary / _ABOUT, text.encode())
 
 
@@ -301,8 +301,8 @@ def _starts(shard_N: NDArray[np.uint16], n_shards: int) -> NDArray[np.int64]:
 def read_run(folder: Path) -> Run:
     """Return what is known of a run that is written."""
     path = folder / _ABOUT
-    about = folders.read_table(path)
-    folders.require_sealed(path, about)
+    about = sealed.read_table(path)
+    sealed.check_seal(path, about)
     verdicts = {
         int(at): Verdict(**{**found, "places": tuple(Place(**p) for p in found["places"])})
         for at, found in about["verdicts"].items()

@@ -28,8 +28,8 @@ from sdgar.scale.shards.format import (
 )
 from sdgar.show import printed
 from sdgar.storage import remote
-from sdgar.storage.addresses import is_remote
-from sdgar.storage.folders import MANIFEST, read_table
+from sdgar.storage.remote import is_remote
+from sdgar.storage.sealed import MANIFEST, read_table
 
 
 def ids_in(folder: Path, side: str, kind: str, n: int) -> Ids:

@@ -33,7 +33,7 @@ from sdgar.scale.shards.format import Part, write_arrays, write_described
 from sdgar.scale.shards.shards import Shard, Shards, row_numbers
 from sdgar.scale.shards.writing import require_free, seen_arrays, write_shard
 from sdgar.storage import folders
-from sdgar.storage.whole_files import disk_error
+from sdgar.storage.files import disk_error
 
 _BINS = 1 << 16
 _FEW = 1 << 22

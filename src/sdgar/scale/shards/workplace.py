@@ -42,9 +42,9 @@ from sdgar.scale.shards.format import (
     write_plain,
 )
 from sdgar.scale.shards.merging import RAW, read_stage
-from sdgar.storage import folders, locks
-from sdgar.storage.folders import DamagedError
-from sdgar.storage.whole_files import disk_error, replacing
+from sdgar.storage import files, folders, sealed
+from sdgar.storage.files import disk_error, replacing
+from sdgar.storage.sealed import DamagedError
 
 _PLAN, _LOCK, _DONE = "plan.json", "lock", "done.json"
 _RUNS, _STAGES, _WHOLE = "runs", "stages", "whole"
@@ -69,14 +69,14 @@ class Workplace:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        locks.require()
+        files.require_locks()
         try:
             with ExitStack() as opening:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._require_ours()
                 lock = opening.enter_context((self.folder / _LOCK).open("a"))
                 try:
-                    locks.take(lock)
+                    files.lock(lock)
                 except BlockingIOError as error:
                     raise UsageError(
                         f"another process is writing to {self.folder}. Wait for it, or choose "
@@ -149,16 +149,16 @@ class Workplace:
     def keep(self, name: str, table: Mapping[str, Any]) -> None:
         """Write a sealed table, whole or not at all."""
         with replacing(self.folder / name) as temporary:
-            temporary.write_text(json.dumps(folders.sealed(table)))
+            temporary.write_text(json.dumps(sealed.with_seal(table)))
 
     def kept(self, name: str) -> dict[str, Any] | None:
         """Return a table that was kept; None if there is none."""
         path = self.folder / name
         if not path.exists():
             return None
-        table = folders.read_table(path)
-        folders.require_sealed(path, table)
-        table.pop(folders.SEAL)
+        table = sealed.read_table(path)
+        sealed.check_seal(path, table)
+        table.pop(sealed.SEAL)
         return table
 
     def run(self, number: int) -> Path:
@@ -176,17 +176,17 @@ class Workplace:
 
     def is_done(self) -> bool:
         """Tell whether the same work was done, and killed before it removed this folder."""
-        manifest = self._out / folders.MANIFEST
+        manifest = self._out / sealed.MANIFEST
         if not (self.folder / _PLAN).exists() or self._changed() or not manifest.exists():
             return False
         done = self.kept(_DONE)
         return done is not None and bool(
-            folders.read_table(manifest).get(folders.SEAL) == done["seal"]
+            sealed.read_table(manifest).get(sealed.SEAL) == done["seal"]
         )
 
     def finish(self) -> None:
         """Make OUT of what is whole."""
-        seal = folders.read_table(self.whole / folders.MANIFEST)[folders.SEAL]
+        seal = sealed.read_table(self.whole / sealed.MANIFEST)[sealed.SEAL]
         self.keep(_DONE, {"seal": seal})
         folders.sync(self.whole)
         if self._out.exists() and any(self._out.iterdir()):
@@ -271,7 +271,7 @@ def seal_all(
     for path in work.items.glob("*.npy"):
         if not (work.whole / path.name).exists():
             link(path, work.whole / path.name)
-    (work.whole / folders.MANIFEST).unlink(missing_ok=True)
+    (work.whole / sealed.MANIFEST).unlink(missing_ok=True)
     write_described(
         work.whole,
         kinds=kinds,

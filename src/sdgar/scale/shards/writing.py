@@ -25,7 +25,7 @@ from sdgar.scale.shards.format import (
     write_part,
 )
 from sdgar.storage import folders
-from sdgar.storage.whole_files import disk_error
+from sdgar.storage.files import disk_error
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_A, _MIX_B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

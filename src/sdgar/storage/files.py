@@ -8,9 +8,10 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 from sdgar.errors import ResourceError, UsageError
-from sdgar.storage.folders import open_file
+from sdgar.storage.sealed import open_file
 
 
 @contextmanager
@@ -81,3 +82,22 @@ def digest(path: Path, algorithm: str) -> str:
         return hashlib.file_digest(
             file, lambda: hashlib.new(algorithm, usedforsecurity=False)
         ).hexdigest()
+
+
+def require_locks() -> Any:
+    """Return the module that locks files; raise where the system has none."""
+    try:
+        import fcntl
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "sdgar runs on Linux and macOS: this system has no locks of files (fcntl), by which "
+            "two runs are kept apart. On Windows, use WSL.",
+            code="unsupported_system",
+        ) from error
+    return fcntl
+
+
+def lock(file: IO[Any]) -> None:
+    """Lock a file for this process; raise ``BlockingIOError`` if another process has it."""
+    fcntl = require_locks()
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,14 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdgar.storage.folders.verified import DamagedError, require_seal
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sdgar.storage.sealed import DamagedError, check_file
 
 if TYPE_CHECKING:
-    from sdgar.storage.folders.verified import Tensors
+    from sdgar.storage.sealed import Tensors
+
 
 _NAMES = {
     "uint64": "U64", "int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32",
@@ -47,7 +51,7 @@ def map_sealed(path: Path, files: Mapping[str, Any]) -> Tensors:
     All bytes are looked at once: a file that is not that of its manifest is an error. The file must
     stay as it is while the tensors are used, as the files of a folder that is whole or absent do.
     """
-    require_seal(path, files)
+    check_file(path, files)
     try:
         return map_tensors(path, to_change=True)
     except ValueError as error:
@@ -116,3 +120,40 @@ def _pieces(tensors: Tensors) -> Any:
         step = max(1, _AT_ONCE // max(1, flat.itemsize))
         for start in range(0, len(flat), step):
             yield flat[start : start + step].tobytes()
+
+
+def reserve(path: Path) -> None:
+    """Reserve room for all of a file; raise ``OSError`` if the disk has none.
+
+    A page of a mapped file that the disk has no room for would end the process.
+    """
+    if hasattr(os, "posix_fallocate") and (size := path.stat().st_size):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+
+
+class MappedArrays:
+    """New arrays in the files ``NAME.npy`` of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def array(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return a new array to be filled; raise ``OSError`` if the disk has no room for it."""
+        path = self._folder / f"{name}.npy"
+        sizes = (shape,) if isinstance(shape, int) else shape
+        mapped = np.lib.format.open_memmap(path, "w+", dtype, sizes)
+        reserve(path)
+        return np.asarray(mapped)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Wait until the disk has these arrays, and remove the files of all others.
+
+        An array whose file is removed can be used as long as it is referred to.
+        """
+        for path in sorted(self._folder.glob("*.npy")):
+            if path.name.removesuffix(".npy") not in names:
+                path.unlink()
+                continue
+            with path.open("rb") as file:
+                os.fsync(file.fileno())

@@ -69,12 +69,12 @@ def seals(contents: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
     }
 
 
-def sealed(table: Mapping[str, Any]) -> dict[str, Any]:
+def with_seal(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table with its seal, which does not depend on how the table is laid out as text."""
     return {**table, SEAL: _seal_of(table)}
 
 
-def require_sealed(path: Path, table: dict[str, Any]) -> None:
+def check_seal(path: Path, table: dict[str, Any]) -> None:
     """Raise if something in a table was changed after it was sealed."""
     rest = {name: value for name, value in table.items() if name != SEAL}
     if SEAL not in table:
@@ -162,15 +162,15 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def read_sealed(path: Path, files: Mapping[str, Any]) -> bytes:
+def read_file(path: Path, files: Mapping[str, Any]) -> bytes:
     """Return the bytes of a file; raise if they are not those of its manifest."""
     size, sha256 = _seal_in(path, files)
     data = _read_bytes(path, size)
-    _require_seal(path, (len(data), hashlib.sha256(data).hexdigest()), (size, sha256))
+    _require_sums(path, (len(data), hashlib.sha256(data).hexdigest()), (size, sha256))
     return data
 
 
-def require_seal(path: Path, files: Mapping[str, Any]) -> None:
+def check_file(path: Path, files: Mapping[str, Any]) -> None:
     """Raise if the bytes of a file are not those of its manifest; they are not held in memory."""
     seal, digest, found = _seal_in(path, files), hashlib.sha256(), 0
     try:
@@ -185,7 +185,7 @@ def require_seal(path: Path, files: Mapping[str, Any]) -> None:
         while piece := file.read(_AT_ONCE):
             digest.update(piece)
             found += len(piece)
-    _require_seal(path, (found, digest.hexdigest()), seal)
+    _require_sums(path, (found, digest.hexdigest()), seal)
 
 
 def _seal_in(path: Path, files: Mapping[str, Any]) -> tuple[int, str]:
@@ -195,7 +195,7 @@ def _seal_in(path: Path, files: Mapping[str, Any]) -> tuple[int, str]:
     raise DamagedError(path, "the manifest does not name its size and SHA-256")
 
 
-def _require_seal(path: Path, found: tuple[int, str], seal: tuple[int, str]) -> None:
+def _require_sums(path: Path, found: tuple[int, str], seal: tuple[int, str]) -> None:
     (size, digest), (said, sha256) = found, seal
     if size != said:
         raise DamagedError(path, f"it has {size:,} bytes, the manifest says {said:,}")
@@ -207,7 +207,7 @@ def read_tensors(path: Path, files: Mapping[str, Any]) -> Tensors:
     """Return the tensors of a safetensors file; raise if it is not that of its manifest."""
     import safetensors.numpy
 
-    data = read_sealed(path, files)
+    data = read_file(path, files)
     if int.from_bytes(data[:8], "little") > _MAX_HEADER_BYTES:
         raise DamagedError(path, "its header is larger than 1 MiB")
     try:
