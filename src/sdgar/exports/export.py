@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ ABOUT = "about.json"
 """The file of an export that says what it is and what its other files hold."""
 FORMAT = "sdgar-export"
 """The name by which an export is known, so that nothing else is ever replaced."""
-WRITERS: Mapping[str, Callable[[Contents, Path], Files]] = {
+WRITERS: dict[str, Callable[[Contents, Path], Files]] = {
     "parquet": write_parquet,
     "numpy": write_numpy,
     "faiss": write_faiss,
