@@ -403,18 +403,25 @@ def test_what_training_never_saw_is_counted_and_told(events, tmp_path):
     assert f"{counts['cold_items']} test items that training never saw count" in done.stderr
 
 
-@pytest.mark.parametrize("words", [("--help",), ("train", "--help")])
-def test_help_imports_nothing_heavy(words):
+def imported_by(*words: object) -> set[str]:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "sdgar", *words],
+        [sys.executable, "-X", "importtime", "-m", "sdgar", *map(str, words)],
         capture_output=True,
         text=True,
-        check=True,
     )
-    imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
-    heavy = {"torch", "numpy", "polars", "numba", "scipy", "matplotlib", "rich"}
-    assert not {name.partition(".")[0] for name in imported} & heavy
-    assert ("sdgar.cli.options.training" in imported) == ("train" in words)
+    return {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in done.stderr.splitlines()}
+
+
+@pytest.mark.parametrize("words", [("--help",), ("train", "--help"), ("train", "--sytem", "x")])
+def test_help_and_usage_errors_import_nothing_heavy(words):
+    heavy = {"torch", "numpy", "polars", "numba", "scipy", "matplotlib"}
+    assert not imported_by(*words) & heavy
+
+
+def test_recommending_imports_neither_torch_nor_polars(trained):
+    found = imported_by("recommend", trained[0], "--user", "user-0001", "-k", 3)
+    assert not found & {"torch", "polars", "numba", "scipy", "matplotlib", "optuna"}
+    assert "numpy" in found
 
 
 @pytest.mark.parametrize("name", [name for name in registered() if ":" not in name])

@@ -30,12 +30,12 @@ def users_of(
     screen: Screen, model: Recommender, query: QueryOptions, reading: ReadOptions
 ) -> list[Any] | None:
     """Return the users or contexts to answer; None for all of them, or for new ones."""
-    from sdgar.data.readers.tables import read_users
-
     names = () if model.fields is None else model.fields.names
     if query.sample is not None:
         return _drawn(model, query.sample)
     if query.users is not None:
+        from sdgar.data.readers.tables import read_users
+
         context = names if names and not query.context else ("user",)
         with _own_options():
             found = read_users(query.users, replace(reading, context=context))

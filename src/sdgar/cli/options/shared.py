@@ -102,13 +102,13 @@ class NameOptions:
 
     def read(self) -> dict[str, str] | None:
         """Return the names of items; None without a table."""
-        from sdgar.data.read_options import ReadOptions
-        from sdgar.data.readers.tables import read_names
-
         if self.names is None:
             if self.name_column is not None:
                 raise UsageError("--name-column goes with --names TABLE.", code="unused_option")
             return None
+        from sdgar.data.read_options import ReadOptions
+        from sdgar.data.readers.tables import read_names
+
         return read_names(self.names, self.name_column, ReadOptions())
 
 
