@@ -106,7 +106,7 @@ def test_a_second_folder_is_used_where_the_first_is_full(tmp_path, monkeypatch, 
     monkeypatch.setattr(common, "_folders", lambda: folders)
     monkeypatch.setattr(os, "posix_fallocate", full_there)
     path = common._reserved(1000, Store(), "key")
-    assert f"no room for 1,000 bytes in {folders[0]}" in caplog.text
+    assert f"1,000 bytes do not fit in {folders[0]}" in caplog.text
     assert path.parent == folders[1]
     assert path.stat().st_size == 1000
     assert not list(folders[0].iterdir())

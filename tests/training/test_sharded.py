@@ -221,7 +221,7 @@ def test_versions_that_no_state_has_are_removed(tmp_path):
     assert not again.has(1, "states")
     assert len(list(tmp_path.iterdir())) == 1
     next(tmp_path.iterdir()).unlink()
-    with pytest.raises(ArtifactError, match="is missing, so the run cannot go on"):
+    with pytest.raises(ArtifactError, match="is missing, so the run cannot resume"):
         UsersOnDisk(tmp_path, 2).load_state(first)
 
 

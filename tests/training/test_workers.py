@@ -117,7 +117,7 @@ def test_a_run_goes_on_after_a_worker_was_killed(shards, by_one, number, block, 
 
 def test_an_error_of_one_worker_is_told_by_the_first(shards, tmp_path):
     said = run_together(task_of(shards, tmp_path / "run", "BPR", broken=1), 2)
-    assert said[0].startswith("worker_lost: worker 0 cannot go on: worker 1: the disk is full.")
+    assert said[0].startswith("worker_lost: worker 0 cannot continue: worker 1: the disk is full.")
     assert said[1] == "unwritable: the disk is full."
 
 

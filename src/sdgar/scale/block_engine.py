@@ -3,12 +3,12 @@
     for each block, in the order of the epoch's shuffle:
         its users are read, the positives of the block are visited, and its users are stored
 
-A block has vectors of users, sums of squares and states of the generator of its own. Vectors and
-biases of items and the items of the generator's states are shared by all blocks, and so is the
-count of steps. Where users are stored, in RAM or in files, changes no bit of the result.
+Each block has separate vectors of users, sums of squares and states of the generator. Vectors and
+biases of items, the items of the generator's states and the count of steps are shared by all
+blocks. Where users are stored, in RAM or in files, changes no bit of the result.
 
-Several workers may run the epochs together. Each has the users of its own shards, and those of one
-machine share the items. The first one sends the others the name of each method that it runs.
+Several workers may run the epochs together. Each has the users of some shards, and workers of
+one machine share the items. The first one sends the others the name of each method that it runs.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class BlockEngine:
         return nullcontext() if self._shared is None else self._shared.working()
 
     def refit(self, epoch: int) -> Health:
-        """Let the items of the generator follow the scores, with the users of one block.
+        """Update the items of the generator to the scores, with the users of one block.
 
         Before the first epoch, these are the users that the system was started with. The states of
         the others follow when it is their turn.
@@ -317,7 +317,7 @@ class BlockEngine:
             store_users(self._users, kind, numbers, arrays, self.blocks.shards.start_S1)
 
     def _follow(self, engine: Any, epoch: int, *, items_too: bool) -> Health:
-        """Let a block's generator follow the scores; its items then become those of all blocks."""
+        """Update a block's generator to the scores; all blocks then use its items."""
         sampler = engine.system.sampler
         if isinstance(sampler, Decomposable):
             sampler.items_follow = items_too

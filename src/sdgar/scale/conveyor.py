@@ -1,12 +1,12 @@
-"""Room for blocks of users on their way to a GPU and back: pinned memory, and memory there.
+"""Buffers for blocks of users on their way to a GPU and back: pinned RAM, and GPU memory.
 
-    read → pinned memory → GPU, one block ahead        (a thread, and a stream of its own)
+    read → pinned memory → GPU, one block ahead        (a separate thread and stream)
     epoch of the block that is there                   (the stream of all other work)
-    GPU → pinned memory → put, one block behind        (a thread, and a stream of its own)
+    GPU → pinned memory → put, one block behind        (a separate thread and stream)
 
-Copies between pinned memory and the GPU run beside its work. A block has a slot from the time it is
-read until its users are put; with three slots one block can come and one leave while one is
-computed.
+Copies between pinned memory and the GPU run in parallel to its work. A block has a slot from the
+time it is read until its users are stored; with three slots one block can come and one leave while
+one is computed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SLOTS = 3
 """The number of blocks that are on the device or on their way."""
 
 Loaded = TypeVar("Loaded")
-"""What is known of a block that has come."""
+"""The record of a block that is on the device."""
 Part = TypeVar("Part")
 """One part of a block."""
 
@@ -41,7 +41,7 @@ class Kind(NamedTuple):
 
 
 class Slot:
-    """Room for the tables of one block, here and on the device, which the next one uses again."""
+    """Buffers for the tables of one block, in RAM and on the device, which are reused."""
 
     def __init__(self, kinds: Mapping[str, Kind], device: torch.device) -> None:
         on_gpu = device.type == "cuda"
@@ -54,12 +54,12 @@ class Slot:
         }
 
     def table(self, name: str, rows: int) -> tuple[Tensor, Tensor]:
-        """Return room for a table of so many rows, here and there."""
+        """Return the buffers for a table of so many rows, in RAM and on the device."""
         return self._here[name][:rows], self._there[name][:rows]
 
 
 class Copies:
-    """Copies between here and the device, in the order in which they are asked for."""
+    """Copies between RAM and the device, in the order in which they are requested."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -80,7 +80,7 @@ class Copies:
         self._stream.synchronize()
 
     def mark(self) -> Any:
-        """Return an event for all that the stream of other work has been told so far."""
+        """Return an event after all work that is queued so far."""
         if self._stream is None:
             return None
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -92,13 +92,13 @@ class Conveyor(Generic[Loaded]):
     """The slots of a device, and the threads that fill and empty them."""
 
     def __init__(self, kinds: Mapping[str, Kind], device: torch.device, *, threads: int) -> None:
-        """Make room for tables of these kinds."""
+        """Allocate buffers for tables of these kinds."""
         self._slots = [Slot(kinds, device) for _ in range(SLOTS)]
         if device.type == "cuda":
-            torch.cuda.synchronize(device)  # other streams may use the room from here on
+            torch.cuda.synchronize(device)  # other streams may use the buffers from here on
         self._threads = threads
         self.coming, self.leaving = Copies(device), Copies(device)
-        """The copies to the device, and those from it."""
+        """The copies to the device, and the copies from it."""
         self.waited = 0.0
         """The seconds for which the last round waited for blocks that had not come yet."""
         self._left: dict[int, Future[None]] = {}
@@ -137,7 +137,7 @@ class Conveyor(Generic[Loaded]):
             yield reader
 
     def leave(self, slot: Slot, work: Callable[[], None]) -> None:
-        """Let the writer do some work, after which the slot is free."""
+        """Queue the writer's work, after which the slot is free."""
         assert self._writer is not None
         self._left[id(slot)] = self._writer.submit(work)
 

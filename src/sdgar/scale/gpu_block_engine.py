@@ -128,7 +128,7 @@ class GpuBlockEngine(BlockEngine):
         return tables | self._tables.moments_of_items()
 
     def _unpack(self) -> None:
-        """Do nothing, as the tables of items are those of the model."""
+        """Do nothing, as the model has the tables of items."""
 
     def _engine(self, block: int, *, all_users: bool = False) -> FusedGpuEngine:  # type: ignore[override]
         """Make the engine of a block, with its users as they were put."""
@@ -208,7 +208,7 @@ class GpuBlockEngine(BlockEngine):
         return {name: there for name, (_, there) in tables.items()}
 
     def _leave(self, block: int, slot: Slot, engine: FusedGpuEngine) -> None:
-        """Let the users of a block leave; their states only if they have changed."""
+        """Queue copies of a block's users from the GPU; of their states only if they changed."""
         sampler, shards = engine.system.sampler, self.blocks.parts(block)
         kept = {"vectors": engine.users()}
         changed = self._refit_epoch == self._epoch or not self._users.has(shards[0], "states")

@@ -4,12 +4,12 @@
         history.start.npy   the rows of user u are start[u] to start[u + 1] - 1, shard by shard
         history.item.npy    the item of each row
         speaker.start.npy   the weights of item j are start[j] to start[j + 1] - 1
-        speaker.row.npy     the item that each weight speaks for
+        speaker.row.npy     the item to whose score each weight contributes
         speaker.weight.npy  the weights W
         made-of.json        the rows and the rule that these are the weights of
 
-Until then there is a temporary folder beside it, which also holds the users of each item (4 bytes a
-row) and the neighbours of each item (12 k bytes an item). What a killed process leaves behind is
+Until then there is a temporary folder next to it, which also holds the users of each item (4 bytes
+a row) and the neighbours of each item (12 k bytes an item). What a killed process leaves behind is
 removed by the next one. Weights of the same rows by the same rule are not solved for twice.
 """
 
@@ -56,13 +56,13 @@ def item_weights_from_shards(
 ) -> LocalItemWeights:
     """Solve for the weights from rows on disk, on the CPU, in bounded memory.
 
-    The users are those of the shards, one shard after the other. The weights are bit-identical to
-    those of ``LocalItemWeights.solved`` for the same rows in this order. The arrays of the model
+    Users are numbered shard by shard. ``LocalItemWeights.solved`` gives bit-identical weights for
+    the same rows in this order. The arrays of the model
     stay in files in the folder ``work``, mapped into memory; an older model there is replaced.
 
     ``memory`` is the most bytes that are allocated to solve for the weights. Pages of mapped
-    files, which the system keeps as long as there is room, come on top. ``weight_of`` returns how
-    much each row of a shard counts for the weights.
+    files come on top, which the system keeps while no other process needs the RAM. ``weight_of``
+    returns how much each row of a shard counts for the weights.
     """
     of_kind("shards", shards, Shards, "Open them with sdgar.Shards.open(folder).")
     of_kind("memory", memory, int, "Give a number of bytes, such as 4 << 30.")

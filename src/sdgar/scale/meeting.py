@@ -23,8 +23,8 @@ _STEP, _WAIT = timedelta(minutes=30), timedelta(days=2)
 """The longest time between two messages within an epoch, and while the first worker is busy."""
 
 
-def asked_for() -> tuple[int, int]:
-    """Return the number of this process and how many there are, as torchrun says it."""
+def from_environment() -> tuple[int, int]:
+    """Return the number of this process and how many there are, by torchrun's variables."""
     given = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE")}
     if None in given.values():
         return 0, 1
@@ -44,7 +44,7 @@ def asked_for() -> tuple[int, int]:
 
 def join(*, seconds: float = JOIN_SECONDS) -> Workers:
     """Meet the other processes where the environment says; raise if they do not all come."""
-    number, count = asked_for()
+    number, count = from_environment()
     if count == 1:
         return Workers()
     from torch.distributed.rendezvous import rendezvous
@@ -67,7 +67,7 @@ def meet_at(
 ) -> Workers:
     """Meet the other processes at a store; raise if they do not all come.
 
-    Processes with the same ``machine`` share memory; without a name they are asked where they are.
+    Processes with the same ``machine`` share memory; without a name they are compared by ``place``.
     """
     limit = timedelta(seconds=seconds)
     # The store of torchrun outlives workers that it starts again, with what they have written.

@@ -39,12 +39,12 @@ _DOTS, _SCORES, _TABLES, _DRAWN = 1 << 20, 1 << 21, 1 << 24, 1 << 25
 
 @dataclass(frozen=True, slots=True)
 class RamNeeds:
-    """The bytes of RAM that training on shards takes, beside libraries."""
+    """The bytes of RAM that training on shards takes, without libraries."""
 
     items: int
     """The bytes for all items."""
     block: int
-    """The bytes for the users and rows of a block, or of those that training starts on."""
+    """The bytes for the users and rows of a block, or of the first rows that training starts on."""
 
     @classmethod
     def of(
@@ -94,7 +94,7 @@ class GpuNeeds:
     block: int
     """The bytes for the users and rows of the blocks that are there at once."""
     work: int
-    """The bytes for what is computed at a time, whatever the size of the data."""
+    """The bytes for intermediate results, which do not depend on the size of the data."""
 
     @property
     def total(self) -> int:
@@ -159,10 +159,10 @@ class GpuNeeds:
         )
 
     def sentence(self) -> str:
-        """Say what the bytes are for."""
+        """Return what the bytes are for, as a sentence."""
         return (
             f"{gib(self.items)} for items, {gib(self.block)} for the users of blocks and "
-            f"{gib(self.work)} for what is computed at a time"
+            f"{gib(self.work)} for intermediate results"
         )
 
 

@@ -1,7 +1,7 @@
 """A system for other users: the parts with the same items, and users where training starts.
 
-Users who are not all in memory at once are trained in blocks. A block has vectors and states of its
-own; what belongs to items is shared by all blocks.
+Users who are not all in memory at once are trained in blocks. Each block has separate
+vectors and states of users; all blocks share the items.
 """
 
 from __future__ import annotations

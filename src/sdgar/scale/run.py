@@ -1,8 +1,8 @@
 """One run from a folder of shards to a saved, measured model, in bounded memory.
 
-Test rows are those of some users, as ranking every item for every user of large data would take
-longer than training. What is saved is the model that was measured: it has learned from all other
-rows, and its lists leave out the test rows of these users too, as it knows that they have them.
+Test rows belong to a sample of users, as ranking every item for every user of large data would take
+longer than training. The saved model is the one that was measured: it has learned from all other
+rows, and its recommendations exclude the test rows of these users too.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ def run_shards(
     checkpoint_every: float = CHECKPOINT_SECONDS,
     stop: Callable[[], Signals | None] = lambda: None,
     command: Mapping[str, Any] | None = None,
-    tell: Callable[[str], None] = _LOGGER.info,
+    report_note: Callable[[str], None] = _LOGGER.info,
     workers: Workers = ALONE,
 ) -> RunResult:
-    """Train on shards, read the test rows once, and save; see ``experiments.run.run``.
+    """Train on shards, read the test rows once, and save; see ``sdgar.runs.run.run``.
 
     This is for the first of several workers; the others call ``follow_run``.
     """
     require_memory(estimator, shards, together, memory)
-    told = OnShards(together=together, workers=workers, gpu_memory=gpu_memory)
-    require_on_gpu(estimator, shards, told)
+    settings = OnShards(together=together, workers=workers, gpu_memory=gpu_memory)
+    require_on_gpu(estimator, shards, settings)
     identity = identity_of(estimator, shards, together, test_users, ks)
     with (
         workers.working(identity | {"sdgar": __version__}),
@@ -89,12 +89,12 @@ def run_shards(
             go_on=command_line("sdgar", "train", "--resume", out) if command else "resume=True",
         )
         for note in checkpoints.resume() if resume else ():
-            tell(note)
+            report_note(note)
         work = workspace.folder / WORK
         seed = int(estimator.get_params()["seed"])
         test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
         train = Without(shards, test.rows_E)
-        how = replace(told, work=work, memory=memory)
+        how = replace(settings, work=work, memory=memory)
         train_on_shards(
             estimator, train, how, on_epoch=watch, checkpoints=checkpoints, verbose=False
         )
@@ -146,7 +146,7 @@ def follow_run(
 def identity_of(
     estimator: Learner, shards: Shards, together: int, test_users: int, ks: tuple[int, ...]
 ) -> dict[str, Any]:
-    """Return what must be the same for a run to go on, and for workers to train together."""
+    """Return what must be the same to resume a run, and for workers to train together."""
     return {
         "system": estimator.system_name,
         **estimator.plain_params(),

@@ -1,6 +1,6 @@
 """Epochs by several processes on CPUs, which train the same rows together.
 
-A process has the vectors of the users of its own shards. The processes of one machine share the
+A process has the vectors of the users in its shards. The processes of one machine share the
 tables of items, and the factors of a batch: each scores the visits of its users, and moves some of
 the items. Machines exchange the factors of their visits, from which all of them move their items
 alike; see ``kernels/numba/shared_epoch.py``. The first worker fills the tables of items, and other
@@ -61,10 +61,10 @@ class Ownership(NamedTuple):
 
 
 class SharedItems:
-    """The tables of items in shared memory: those of kernels, of the model and of the generator."""
+    """The items in shared memory: the tables of kernels, of the model and of the generator."""
 
     def __init__(self, system: System, items: Items, workers: Workers) -> None:
-        """Give all workers the items of the first one."""
+        """Copy the items of the first worker to all workers."""
         self.workers, self.factors = workers, SharedFactors(workers)
         """The processes that share the tables; and the factors of a batch, which they share too."""
         model, generator = system.discriminator, _generator_of(system)
@@ -141,9 +141,9 @@ class SharedFactors:
 
 
 class SharedCpuEngine(FusedCpuEngine):
-    """Run epochs with other processes, of which those of one machine share the tables of items.
+    """Run epochs with other processes; processes of one machine share the tables of items.
 
-    The result is bit-identical to that of ``FusedCpuEngine`` for any number of processes. The
+    The result is bit-identical to ``FusedCpuEngine`` for any number of processes. The
     vectors of users of other processes stay as they are.
     """
 

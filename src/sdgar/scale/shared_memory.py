@@ -38,14 +38,14 @@ _LINE = 64
 _LOGGER = logging.getLogger("sdgar")
 _ALARM = 4
 """The word that is not 0 once there is an alarm; see ``kernels/numba/processes.py``."""
-_LOOK_SECONDS = 0.25
-"""The seconds between two looks at whether another worker lives."""
+_CHECK_SECONDS = 0.25
+"""The seconds between two checks of whether another worker lives."""
 
 
 def place() -> str:
-    """Return a name of the memory of this machine: processes that give the same one can share it.
+    """Return a name of this machine's memory: processes with the same name can share it.
 
-    Containers on one machine may have memory of their own.
+    Containers on one machine may have separate memory.
     """
     try:
         name = _BOOT.read_text().strip()
@@ -55,7 +55,7 @@ def place() -> str:
 
 
 class SharedArrays:
-    """Arrays that the workers of one machine have in common; a worker alone has them for itself."""
+    """Arrays that the workers of one machine share; with one worker they are private."""
 
     def __init__(self, workers: Workers, shapes: Shapes) -> None:
         """Make arrays that are all 0; every worker calls this with the same shapes."""
@@ -64,14 +64,16 @@ class SharedArrays:
         starts = np.cumsum([_LINE, *(-(-size // _LINE) * _LINE for size in sizes)]).tolist()
         self._file: int | None = None
         workers.meet()  # the first one may have been busy
-        room, path = self._mapped(starts[-1]) if workers.here > 1 else (_own(starts[-1]), None)
+        buffer, path = (
+            self._mapped(starts[-1]) if workers.here > 1 else (_private(starts[-1]), None)
+        )
         workers.meet()  # all have opened it
         if path is not None and workers.local == 0:
             path.unlink()
-        self.words: NDArray[np.int32] = room[:_LINE].view(np.int32)
+        self.words: NDArray[np.int32] = buffer[:_LINE].view(np.int32)
         """Words in which the workers of this machine meet."""
         self.arrays: dict[str, NDArray[Any]] = {
-            name: room[start : start + size].view(kind).reshape(shape)
+            name: buffer[start : start + size].view(kind).reshape(shape)
             for (name, (shape, kind)), start, size in zip(
                 shapes.items(), starts[:-1], sizes, strict=True
             )
@@ -82,14 +84,14 @@ class SharedArrays:
         """Map a new file that the first worker of this machine makes."""
         workers = self._workers
         key = f"common/{workers.machine}/{workers.take_number()}"
-        path = _reserved(size, workers.store, key) if workers.local == 0 else _told(workers, key)
+        path = _reserved(size, workers.store, key) if workers.local == 0 else _path_of(workers, key)
         file = self._file = os.open(path, os.O_RDWR)
         weakref.finalize(self, os.close, file)
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, workers.local)
         return np.frombuffer(mmap.mmap(file, size), np.uint8), path
 
     def alarm(self) -> None:
-        """Let nobody of this machine wait any longer."""
+        """Stop all waiting on this machine."""
         self.words[_ALARM] = 1
 
     @contextmanager
@@ -101,7 +103,7 @@ class SharedArrays:
         ended = threading.Event()
 
         def watch() -> None:
-            while not ended.wait(_LOOK_SECONDS):
+            while not ended.wait(_CHECK_SECONDS):
                 if self._next_is_gone():
                     self.alarm()
 
@@ -127,11 +129,11 @@ class SharedArrays:
         return True
 
 
-def _own(size: int) -> NDArray[np.uint8]:
+def _private(size: int) -> NDArray[np.uint8]:
     """Return memory of this process, from the start of a cache line on."""
-    room = np.zeros(size + _LINE, np.uint8)
-    start = -room.ctypes.data % _LINE
-    return room[start : start + size]
+    buffer = np.zeros(size + _LINE, np.uint8)
+    start = -buffer.ctypes.data % _LINE
+    return buffer[start : start + size]
 
 
 def _folders() -> list[Path]:
@@ -141,7 +143,7 @@ def _folders() -> list[Path]:
 
 
 def _reserved(size: int, store: Any, key: str) -> Path:
-    """Make a file of a size, for which there is room; say under ``key`` where it is."""
+    """Reserve a file of a size, and store its path under ``key``."""
     for folder in _folders():
         file, name = tempfile.mkstemp(prefix="sdgar-", dir=folder)
         path = Path(name)
@@ -157,7 +159,7 @@ def _reserved(size: int, store: Any, key: str) -> Path:
             os.close(file)
         if folder != _folders()[0]:
             _LOGGER.warning(
-                "there is no room for %s bytes in %s, so workers share a file in %s instead.",
+                "%s bytes do not fit in %s, so workers share a file in %s instead.",
                 f"{size:,}", _folders()[0], folder,
             )  # fmt: skip
         store.set(key, name)
@@ -165,14 +167,14 @@ def _reserved(size: int, store: Any, key: str) -> Path:
     with suppress(RuntimeError):
         store.set(key, "")
     raise ResourceError(
-        f"the workers of this machine need {size:,} bytes of memory that they share, and there is "
-        f"no room for that in {' or '.join(map(str, _folders()))}. Make room, set TMPDIR to a "
-        "folder with room, or start fewer workers.",
+        f"the workers of this machine share {size:,} bytes of memory, which do not fit in "
+        f"{' or '.join(map(str, _folders()))}. Free some space, set TMPDIR to a folder with more, "
+        "or start fewer workers.",
         code="no_common_memory",
     )
 
 
-def _told(workers: Workers, key: str) -> Path:
+def _path_of(workers: Workers, key: str) -> Path:
     """Return the file that the first worker of this machine has made."""
     name = workers.store.get(key).decode()
     if not name:

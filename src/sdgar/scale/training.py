@@ -1,8 +1,8 @@
 """Train on shards: users pass through RAM block by block, items stay.
 
-Validation rows are those of some users, and are set aside as ``protocols`` does with rows in RAM.
-They choose the number of epochs, or where that is fixed the weight of the item memory half way, and
-are then trained on too.
+Validation rows belong to a sample of users, and are set aside as ``protocols`` does with rows in
+RAM. They choose the number of epochs, or the weight of the item memory half way if that number is
+fixed, and are then trained on too.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ if TYPE_CHECKING:
 _CPU = torch.device("cpu")
 _NOBODY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
 FEW = 0.001
-"""The share of all rows that the memory may do without: it is not solved for anew to have them.
-Neither does a model of one epoch go over all rows again to have them."""
+"""The share of all rows that may be left out of the item memory: it is not solved again for them.
+Nor does a model of one epoch visit all rows again for them."""
 _FOR_ARRAYS = 0.9
 """The share of the memory for arrays and rows; the rest is for code and other pages of files."""
 _ROW_BYTES = 9
 """The bytes of a row in files that are read here and there while weights are solved for: its item,
-its user, and some for where those of a user begin."""
+its user, and some for where the rows of a user begin."""
 VALID_SHARE = 0.1
 """The share of the rows of a validation user that is set aside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnShards:
-    """How training on shards goes: what is together, and where users are between two visits."""
+    """Settings of training on shards: the size of a block, and where users wait between visits."""
 
     together: int = TOGETHER
-    """The number of shards whose users are in memory together."""
+    """The number of shards whose users are in RAM at the same time."""
     work: Path | None = None
     """The folder for what belongs to users; None keeps all users in memory."""
     memory: int = 4 << 30
@@ -80,7 +80,7 @@ class OnShards:
     """The bytes of a GPU that training there may take; None allows all that are free."""
 
     def device(self, name: str) -> torch.device:
-        """Return the device that was asked for; several workers train on CPUs."""
+        """Return the device of this name; ``auto`` is the CPU for several workers."""
         several = self.workers.count > 1
         return choose_device("cpu" if several and name == "auto" else name)
 
@@ -93,7 +93,7 @@ class OnShards:
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """The model of some users, for looks at validation rows."""
+    """The model of the validation users."""
 
     engine: BlockEngine
     held: Held
@@ -115,12 +115,12 @@ def learned_of(engine: BlockEngine, held: Held) -> FactorTensors:
     return replace(model, user_UD=torch.cat(vectors))
 
 
-def room_for_weights(memory: int, n_rows: int, taken: int) -> int:
-    """Return the bytes that weights between items may allocate, if so many are taken already."""
+def ram_for_weights(memory: int, n_rows: int, taken: int) -> int:
+    """Return the bytes that solving for item-item weights may allocate, if ``taken`` are in use."""
     return max(int(_FOR_ARRAYS * memory) - n_rows * _ROW_BYTES - taken, memory // 4)
 
 
-def _beside(history: History, weight_II: Rows | None) -> LocalItemWeights | None:
+def _item_memory(history: History, weight_II: Rows | None) -> LocalItemWeights | None:
     """Return the memory of some histories, if there are weights between items.
 
     Histories of all users lie in a file, and stay there.
@@ -148,8 +148,8 @@ def fit_shards(
 
     Users of other shards wait in RAM, in a folder (``work``), or on the GPU that trains
     (``users_on_gpu``). That does not change the model. ``together`` shards are trained at a time.
-    ``memory`` bounds the bytes of RAM for solving for item-item weights, and ``gpu_memory`` those
-    of the GPU.
+    ``memory`` bounds the bytes of RAM for solving for item-item weights, and ``gpu_memory`` the
+    bytes of the GPU.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> shards = sdgar.Shards.write(data, "some.shards", 2)
@@ -286,7 +286,7 @@ class ShardedTraining:
         valid = self._valid()
         rest = Without(self._shards, valid.rows_E)
         weight_II = self._remember(rest)
-        memory = _beside(valid.seen, weight_II)
+        memory = _item_memory(valid.seen, weight_II)
         few = len(valid.rows_E) <= FEW * self._shards.n_rows
         joined = options.keep_last and (options.epochs > 1 or few)
         engine = self._engine(rest, everything=False)
@@ -304,11 +304,11 @@ class ShardedTraining:
         del engine
         if weight and not few:
             weight_II = self._remember(self._shards)
-        memory = _beside(self.everything.history, weight_II) if weight else None
+        memory = _item_memory(self.everything.history, weight_II) if weight else None
         return training.done(kept, chosen, means, memory, weight)
 
     def follow(self) -> None:
-        """Do what the first worker tells this one to do, until it says that training is over."""
+        """Follow the orders of the first worker until training is over."""
         rest = Without(self._shards, self._valid().rows_E)
         workers, engine = self._how.workers, None
         while (order := workers.receive()) != {"do": "end"}:
@@ -349,7 +349,7 @@ class ShardedTraining:
         if self._how.work is None:
             found = memory.of(Blocks(shards, shards.n_shards)[0], _CPU)
         else:
-            left = room_for_weights(self._how.memory, shards.n_rows, allocated_bytes())
+            left = ram_for_weights(self._how.memory, shards.n_rows, allocated_bytes())
             found = item_weights_from_shards(
                 shards, memory.neighbourhoods, work=self._how.work, memory=left
             )
@@ -391,14 +391,14 @@ class ShardedTraining:
         memory: LocalItemWeights | None = None,
         after: Fitted | None = None,
     ) -> Fitted:
-        """Run one pass of the loop; looks at validation rows are for their users alone."""
+        """Run one pass of the loop; only the validation users are ranked for."""
         training = self.training
 
-        def tell(epoch: EpochRecord) -> None:
+        def report(epoch: EpochRecord) -> None:
             if training.on_epoch is not None:
                 training.on_epoch(phase, epoch)
 
-        def judged(model: Learned) -> AnyScorer:
+        def evaluated(model: Learned) -> AnyScorer:
             if training.memory is None or memory is None:
                 return model.scorer()
             return weighted_sum(model.model(), memory, training.memory.usual)
@@ -411,14 +411,14 @@ class ShardedTraining:
         if fitted is None:
             fitted = fit(
                 system, engine, options, held_out=None if valid is None else valid.held_out,
-                seen=_NOBODY if valid is None else valid.seen, on_epoch=tell, judged=judged,
+                seen=_NOBODY if valid is None else valid.seen, on_epoch=report, judged=evaluated,
                 keeper=None if kept is None else kept.keeper(phase, system.learned), after=after,
             )  # fmt: skip
             if kept is not None:
                 kept.finish(phase, fitted)
         else:
             for epoch in fitted.log:
-                tell(epoch)
+                report(epoch)
         training.log += [(phase, epoch) for epoch in fitted.log]
         training.positives += engine.blocks.shards.n_rows * len(fitted.log)
         return fitted

@@ -5,7 +5,7 @@ once no checkpoint needs it. So a run that is killed in the middle of an epoch f
 they were when its last checkpoint was written.
 
 Several workers may share a folder. All count the versions of all shards, and each writes and
-removes the versions of its own shards. Another worker can read them once all have met.
+removes the versions of the shards that it owns. Another worker can read them once all have met.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class UserStore(Protocol):
-    """A place for what belongs to the users of shards, between two visits."""
+    """A store for vectors and states of users, between two visits."""
 
     def has(self, shard: int, kind: str) -> bool:
-        """Tell whether something was put for a shard."""
+        """Return whether a shard has stored arrays."""
         ...
 
     def get(self, shard: int, kind: str) -> Arrays | None:
-        """Return what was put for a shard; None if nothing was."""
+        """Return the stored arrays of a shard; None without."""
         ...
 
     def put(self, shard: int, kind: str, arrays: Arrays) -> None:
@@ -45,43 +45,43 @@ class UserStore(Protocol):
         ...
 
     def allocate(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Return room for numbers of all users."""
+        """Allocate an array for all users."""
         ...
 
     def state(self) -> Tensor:
-        """Return a tensor by which ``load_state`` goes back to what is kept now."""
+        """Return a tensor by which ``load_state`` returns to what is stored now."""
         ...
 
     def load_state(self, state: Tensor) -> None:
-        """Go back to what was kept when ``state`` returned this."""
+        """Return to what was stored when ``state`` returned this."""
         ...
 
 
 class UsersInRam:
-    """A place in memory for the users of all shards, which no checkpoint can go back to."""
+    """Users of all shards in RAM, which no checkpoint can restore."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, str], Arrays] = {}
 
     def has(self, shard: int, kind: str) -> bool:
-        """Tell whether something was put for a shard."""
+        """Return whether a shard has stored arrays."""
         return (shard, kind) in self._kept
 
     def get(self, shard: int, kind: str) -> Arrays | None:
-        """Return what was put for a shard; None if nothing was."""
+        """Return the stored arrays of a shard; None without."""
         return self._kept.get((shard, kind))
 
     def put(self, shard: int, kind: str, arrays: Arrays) -> None:
         """Keep a copy of the ``vectors`` or the ``states`` of the users of a shard."""
         kept = self._kept.setdefault((shard, kind), {})
         for name, array in arrays.items():
-            if name in kept:  # memory that is there already takes less time than new memory
+            if name in kept:  # allocated memory is faster than new memory
                 kept[name][...] = array
             else:
                 kept[name] = np.array(array)
 
     def allocate(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Return room for numbers of all users."""
+        """Allocate an array for all users."""
         return np.empty(shape, np.float32)
 
     def state(self) -> Tensor:
@@ -93,24 +93,24 @@ class UsersInRam:
 
 
 class UsersOnDevice(UsersInRam):
-    """A place for the users of all shards in the memory of the device that trains them."""
+    """Users of all shards in the memory of the device that trains them."""
 
     def __init__(self) -> None:
         super().__init__()
         self._there: dict[tuple[int, str], dict[str, Tensor]] = {}
 
     def has(self, shard: int, kind: str) -> bool:
-        """Tell whether something was put for a shard."""
+        """Return whether a shard has stored arrays."""
         return (shard, kind) in self._there
 
     def get(self, shard: int, kind: str) -> Arrays | None:
-        """Copy what was put for a shard from the device; None if nothing was."""
+        """Copy the stored arrays of a shard from the device; None without."""
         if not self.has(shard, kind):
             return None
         return {name: table.cpu().numpy() for name, table in self._there[shard, kind].items()}
 
     def join(self, shards: range, kind: str) -> dict[str, Tensor] | None:
-        """Return what was put for shards that follow each other; None if nothing was."""
+        """Return the tables of consecutive shards, concatenated; None without."""
         if not self.has(shards[0], kind):
             return None
         parts = [self._there[shard, kind] for shard in shards]
@@ -124,10 +124,9 @@ class UsersOnDevice(UsersInRam):
 def read_users(
     users: UserStore, kind: str, shards: range, some: Iterable[int], start_S1: NDArray[np.int64]
 ) -> Arrays | None:
-    """Return what was put for shards that follow each other, one after the other.
+    """Return the stored arrays of consecutive shards, concatenated; None without.
 
-    Only ``some`` of them are taken, and the rows of the others are 0. The answer is None if nothing
-    was put.
+    Only ``some`` of them are read, and the rows of the others are 0.
     """
     begin, end = start_S1[shards.start], start_S1[shards.stop]
     found: Arrays = {}
@@ -146,7 +145,7 @@ def read_users(
 def store_users(
     users: UserStore, kind: str, shards: range, arrays: Arrays, start_S1: NDArray[np.int64]
 ) -> None:
-    """Put what belongs to the users of shards that follow each other, shard by shard."""
+    """Store the arrays of consecutive shards, shard by shard."""
     for shard in shards:
         first, last = start_S1[shard : shard + 2] - start_S1[shards.start]
         users.put(shard, kind, {name: array[first:last] for name, array in arrays.items()})
@@ -155,7 +154,7 @@ def store_users(
 KINDS = ("vectors", "states")
 """The kinds of files of a shard."""
 _STATES_KEPT = 3
-"""How many states may still be gone back to: that of now, and those of the last checkpoints."""
+"""The number of states that can be restored: the present one and the last checkpoints."""
 
 Versions = dict[tuple[int, str], int]
 
@@ -166,18 +165,18 @@ class UsersOnDisk:
     def __init__(
         self, folder: Path, n_shards: int, owns: Callable[[int], bool] = lambda shard: True
     ) -> None:
-        """Open a folder; ``owns`` tells which shards are written here."""
+        """Open a folder; ``owns`` decides which shards this process writes."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._n_shards, self._owns = folder, n_shards, owns
         self._now: Versions = {}
         self._kept: deque[Versions] = deque(maxlen=_STATES_KEPT)
 
     def has(self, shard: int, kind: str) -> bool:
-        """Tell whether something was put for a shard."""
+        """Return whether a shard has stored arrays."""
         return (shard, kind) in self._now
 
     def get(self, shard: int, kind: str) -> dict[str, NDArray[Any]] | None:
-        """Map what was put for a shard into memory; None if nothing was."""
+        """Map the stored arrays of a shard from its file; None without."""
         version = self._now.get((shard, kind))
         if version is None:
             return None
@@ -186,13 +185,13 @@ class UsersOnDisk:
             return dict(map_tensors(path))
         except (OSError, ValueError) as error:
             raise ArtifactError(
-                f"{path} cannot be read ({error}), so the run cannot go on from its last "
+                f"{path} cannot be read ({error}), so the run cannot resume from its last "
                 "checkpoint. Start over with --overwrite.",
                 code="damaged",
             ) from error
 
     def put(self, shard: int, kind: str, arrays: dict[str, NDArray[Any]]) -> None:
-        """Write the next version of what belongs to the users of a shard, if it is our own."""
+        """Write the next version of a shard's arrays, if this process owns the shard."""
         version = self._now.get((shard, kind), 0) + 1
         self._now[shard, kind] = version
         if not self._owns(shard):
@@ -208,24 +207,24 @@ class UsersOnDisk:
         self._prune(shard, kind)
 
     def allocate(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Return room for numbers of all users, in a file."""
+        """Allocate an array for all users, in a file."""
         path = self._folder / name
         try:
-            room = np.memmap(path, np.float32, "w+", shape=shape)
+            array = np.memmap(path, np.float32, "w+", shape=shape)
             reserve(path)
         except OSError as error:
             raise disk_error(path, error) from error
-        return room
+        return array
 
     def state(self) -> Tensor:
-        """Return the versions of now, which can be gone back to until two more were asked for."""
+        """Return the present versions, which can be restored until two more calls."""
         folders.sync(self._folder)
         self._kept.append(dict(self._now))
         versions = [[self._now.get((s, kind), 0) for kind in KINDS] for s in range(self._n_shards)]
         return torch.tensor(versions)
 
     def load_state(self, versions_SK: Tensor) -> None:
-        """Go back to the versions of a state."""
+        """Return to the versions of a state."""
         self._now = {
             (shard, kind): int(version)
             for shard, row in enumerate(versions_SK)
@@ -236,7 +235,7 @@ class UsersOnDisk:
         missing = [self._path(*key, v) for key, v in self._now.items()]
         if gone := [path for path in missing if not path.exists()]:
             raise ArtifactError(
-                f"{gone[0]} is missing, so the run cannot go on from its last checkpoint. Start "
+                f"{gone[0]} is missing, so the run cannot resume from its last checkpoint. Start "
                 "over with --overwrite.",
                 code="damaged",
             )
@@ -245,7 +244,7 @@ class UsersOnDisk:
                 self._prune(shard, kind)
 
     def _prune(self, shard: int, kind: str) -> None:
-        """Remove the versions of one of our own shards that no state has."""
+        """Remove the versions of an own shard that no state has."""
         if not self._owns(shard):
             return
         key = shard, kind

@@ -1,8 +1,8 @@
 """Workers: processes that train one model together, on one machine or on several.
 
-The first one leads: it decides, measures, writes and speaks. The others follow what it tells them.
-They meet as ``meeting.py`` says, and talk by torch.distributed over gloo, in plain bytes and never
-in pickles. Those of one machine also share memory; see ``shared_memory.py``.
+The first one leads: it decides, measures, writes and prints. The others follow its orders. They
+meet by ``meeting.py``, and communicate by torch.distributed over gloo, in plain bytes and never in
+pickles. Workers of one machine also share memory; see ``shared_memory.py``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from torch import Tensor
 
 from sdgar.errors import ResourceError, UsageError
 
-_LOOKS, _LOOK_SECONDS = 20, 0.1
-"""How often one looks for the words of a worker that is gone, and the seconds between."""
-_ROOM = 1 << 12
-"""The bytes of an order that the first worker gives."""
+_CHECKS, _CHECK_SECONDS = 20, 0.1
+"""How often the error of a lost worker is read, and the seconds between."""
+_ORDER_BYTES = 1 << 12
+"""The bytes of an order of the first worker."""
 _gather: Any = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 """The newer name, where torch has it; the older one is deprecated there."""
 _FAILED = "failed"
@@ -40,10 +40,10 @@ class Workers:
     machine_R: tuple[int, ...] = (0,)
     """The number of the machine of each process, in the order of their first processes."""
     sent: int = 0
-    """The bytes that this process told others in steps, with what pads them."""
+    """The bytes that this process sent to others in steps, padding included."""
     store: Any = None
     """The store by which the processes have met."""
-    cure: str = "Go on with --resume, with any number of workers."
+    cure: str = "Resume with --resume, with any number of workers."
     """What to do when one of the processes is lost."""
     _waiting: Any = field(default=None, repr=False)
     """The group in which the others wait for the first."""
@@ -78,7 +78,7 @@ class Workers:
 
     @property
     def local(self) -> int:
-        """The number of this process among those of its machine, from 0."""
+        """The number of this process among the processes of its machine, from 0."""
         return self.machine_R[: self.number].count(self.machine)
 
     def owner(self, shard: int) -> int:
@@ -86,23 +86,23 @@ class Workers:
         return shard % self.count
 
     def owns(self, shard: int) -> bool:
-        """Tell whether this process has the users of a shard."""
+        """Return whether this process has the users of a shard."""
         return self.owner(shard) == self.number
 
-    def gather(self, said: Tensor, heard: Tensor) -> None:
-        """Let ``heard`` be what the first processes of all machines say; all say as much."""
-        self.sent += (self.machines - 1) * said.numel() * said.element_size()
-        with self._together():
-            _gather(heard, said, group=self._first)
+    def gather(self, sent: Tensor, received: Tensor) -> None:
+        """Fill ``received`` with the tensors of the first processes of all machines."""
+        self.sent += (self.machines - 1) * sent.numel() * sent.element_size()
+        with self._errors_in_words():
+            _gather(received, sent, group=self._first)
 
     def spread(self, arrays: Iterable[NDArray[Any]]) -> None:
-        """Give all machines the numbers of the first process, into arrays that each of them has.
+        """Copy the arrays of the first process to all machines.
 
         The processes of one machine share these arrays.
         """
         if self.machines > 1 and self.local == 0:
             for array in arrays:
-                with self._together():
+                with self._errors_in_words():
                     dist.broadcast(torch.from_numpy(array), 0, group=self._first)
         self.meet()
 
@@ -118,7 +118,7 @@ class Workers:
         for number, (chunk, shape) in enumerate(zip(chunks, shapes, strict=True)):
             whole = torch.empty(shape) if chunk is None else chunk.contiguous()
             if self.count > 1:
-                with self._together():
+                with self._errors_in_words():
                     dist.broadcast(whole, number % self.count)
             found.append(whole)
         return found
@@ -129,29 +129,29 @@ class Workers:
         return self._taken
 
     def lost(self, found: str) -> LostError:
-        """Return the error of this process, which has found out that another one is gone."""
+        """Return the error of a process that has lost another one."""
         return LostError(self.number, self._why(found), self.cure)
 
     def meet(self) -> None:
         """Wait until all processes are here."""
         if self.count > 1:
-            with self._together():
+            with self._errors_in_words():
                 dist.barrier(group=self._waiting)
 
     def send(self, **order: Any) -> None:
-        """Give an order to the processes that follow; nothing if this is one of them."""
+        """Send an order to the processes that follow; only the first process does."""
         if self.count > 1 and self.leads:
             text = json.dumps(order).encode()
-            self._broadcast(torch.tensor(list(text.ljust(_ROOM)), dtype=torch.uint8))
+            self._broadcast(torch.tensor(list(text.ljust(_ORDER_BYTES)), dtype=torch.uint8))
 
     def receive(self) -> dict[str, Any]:
         """Return the next order of the first process."""
-        room = torch.zeros(_ROOM, dtype=torch.uint8)
-        self._broadcast(room)
-        return dict(json.loads(room.numpy().tobytes()))
+        text = torch.zeros(_ORDER_BYTES, dtype=torch.uint8)
+        self._broadcast(text)
+        return dict(json.loads(text.numpy().tobytes()))
 
     def share(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tensors of the first process; the others give some of the same names."""
+        """Return the tensors of the first process."""
         if self.count == 1:
             return dict(tensors)
         about: dict[str, Any] = {
@@ -171,7 +171,7 @@ class Workers:
         """Raise if the identity of a run is another for one of the processes; name what differs."""
         if self.count == 1:
             return
-        with self._together():
+        with self._errors_in_words():
             self.store.set(f"identity/{self.number}", json.dumps(identity))
             found = [json.loads(self.store.get(f"identity/{n}")) for n in range(self.count)]
         for number, other in enumerate(found):
@@ -183,14 +183,14 @@ class Workers:
             ]
             if differ:
                 raise UsageError(
-                    f"the workers are to do different things: {'; '.join(differ)}. Start all of "
+                    f"the workers have different settings: {'; '.join(differ)}. Start all of "
                     "them with the same sdgar, data and options.",
                     code="workers_differ",
                 )
 
     @contextmanager
     def working(self, identity: Mapping[str, Any]) -> Iterator[None]:
-        """Agree with the others, let them know of an error, and end them if this is the first."""
+        """Check that all workers agree; report an error to the others, and end them in the end."""
         self.agree(identity)
         try:
             yield
@@ -205,29 +205,29 @@ class Workers:
         self._end()
 
     def _end(self) -> None:
-        """Let the others end, if this is the first of them."""
+        """End the others, if this is the first process."""
         with suppress(LostError):
             self.send(do="end")
 
     def _broadcast(self, tensor: Tensor) -> None:
-        with self._together():
+        with self._errors_in_words():
             dist.broadcast(tensor, 0, group=self._waiting)
 
     @contextmanager
-    def _together(self) -> Iterator[None]:
-        """Turn what gloo and the store say of a process that is gone into a sentence."""
+    def _errors_in_words(self) -> Iterator[None]:
+        """Turn an error of gloo or the store into a sentence."""
         try:
             yield
         except RuntimeError as error:
             raise self.lost(" ".join(str(error).split()).partition("] ")[2]) from error
 
     def _why(self, found: str) -> str:
-        """Return what the first process with an error has said, or else what was noticed."""
+        """Return the error of the first process that failed, or else what was noticed."""
         with suppress(RuntimeError):
-            for _ in range(_LOOKS):  # it may be about to say it
+            for _ in range(_CHECKS):  # the error may be about to be written
                 if self.store.check([_FAILED]):
                     return str(self.store.get(_FAILED).decode()).rstrip(".")
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_CHECK_SECONDS)
         said = found.partition(". ")[0]
         return f"another worker was killed, or cannot be reached any more ({said})"
 
@@ -240,4 +240,4 @@ class LostError(ResourceError):
     """The error of a worker that has lost another one."""
 
     def __init__(self, number: int, why: str, cure: str) -> None:
-        super().__init__(f"worker {number} cannot go on: {why}. {cure}", code="worker_lost")
+        super().__init__(f"worker {number} cannot continue: {why}. {cure}", code="worker_lost")

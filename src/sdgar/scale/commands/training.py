@@ -148,7 +148,8 @@ def _lead(
         result = run_shards(
             estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
             on_epoch=on_epoch, resume=resume, checkpoint_every=job.checkpoint_every, stop=stop,
-            command=asdict(job), tell=lambda note: screen.say("resume", note), workers=workers,
+            command=asdict(job), report_note=lambda note: screen.say("resume", note),
+            workers=workers,
             **job.shards,
         )  # fmt: skip
     tell_finished(screen, job, out, result, explain=explain)

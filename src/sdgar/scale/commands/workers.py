@@ -40,7 +40,7 @@ def several(count: int) -> Iterator[Workers]:
     from sdgar.scale.workers import LostError
 
     at_least("workers", count, 1)
-    _, there = meeting.asked_for()
+    _, there = meeting.from_environment()
     if there > 1 and count not in (1, there):
         raise UsageError(
             f"--workers is {count}, and {there} workers were started. Leave the option out: the "
