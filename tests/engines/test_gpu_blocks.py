@@ -217,7 +217,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, tmp_pat
         ),
         "bpr": (sdgar.BPR, {"early_stopping__every": 1}),
     }[system]
-    options = {"memory": 1 << 30, "together": 3, "test_users": 9, "checkpoint_every": 0.0}
+    options = {"ram": 1 << 30, "together": 3, "test_users": 9, "checkpoint_every": 0.0}
     whole, stopped, calls = tmp_path / "whole", tmp_path / "stopped", []
 
     def stop():

@@ -90,7 +90,7 @@ def test_vectors_from_shards_find_what_groups_of_users_like(tmp_path):
     items = np.concatenate([10 * g + rng.choice(10, liked, replace=False) for g in group_U])
     data = sdgar.Interactions.from_arrays(np.repeat(np.arange(120), liked), items)
     shards = Shards.write(data, tmp_path / "shards", 4)
-    told = {"memory": 1 << 30, "together": 2, "test_users": 100}
+    told = {"ram": 1 << 30, "together": 2, "test_users": 100}
     model = sdgar.SDSoftmax(dim=8, sampler__states=4, item_memory=0)
     result = run_shards(model, shards, out=tmp_path / "run", **told)
     assert result.test.means()["ndcg@10"] > 2 * result.popular.means()["ndcg@10"]
@@ -100,7 +100,7 @@ def test_vectors_from_shards_find_what_groups_of_users_like(tmp_path):
     ("system", "epochs"), [("sdsoftmax", 1), ("sdsoftmax", 2), ("sdgar", 3), ("bpr", 2), ("bpr", 5)]
 )
 def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, epochs, tmp_path):
-    told = {"memory": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
+    told = {"ram": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
     asked = []
 
     def stop():
@@ -119,7 +119,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, epochs,
 
 def test_one_epoch_is_not_run_again_for_few_validation_rows(shards, tmp_path, monkeypatch):
     monkeypatch.setattr("sdgar.scale.training.FEW", 1.0)
-    told = {"memory": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
+    told = {"ram": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
     model = sdgar.SDSoftmax(**SMALL["sdsoftmax"] | {"epochs": 1})
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     result = run_shards(model, shards, out=whole, **told)
@@ -187,10 +187,10 @@ def test_too_little_memory_is_refused_before_anything_is_computed(shards, tmp_pa
     needs = needs_of(model, shards, 4)
     with pytest.raises(ResourceError, match="--together 1"):
         run_shards(
-            model, shards, out=tmp_path / "run", memory=needs.items + needs.block // 3, together=4
+            model, shards, out=tmp_path / "run", ram=needs.items + needs.block // 3, together=4
         )
     with pytest.raises(ResourceError, match="smaller dim or states"):
-        run_shards(model, shards, out=tmp_path / "run", memory=needs.items // 2, together=4)
+        run_shards(model, shards, out=tmp_path / "run", ram=needs.items // 2, together=4)
     assert not list(tmp_path.iterdir())
 
 

@@ -36,7 +36,7 @@ SMALL = {
     },
     "BPR": {"dim": 4, "epochs": 4, "early_stopping__every": 2, "batch_size": 64},
 }  # fmt: skip
-TOLD = {"memory": 1 << 30, "together": 3, "test_users": 20}
+TOLD = {"ram": 1 << 30, "together": 3, "test_users": 20}
 exhaustive = pytest.mark.exhaustive
 
 
@@ -202,7 +202,7 @@ def test_a_number_that_no_worker_can_have_is_refused(monkeypatch):
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(UsageError, match="RANK=3 and WORLD_SIZE=3 do not say"):
-        meeting.asked_for()
+        meeting.from_environment()
 
 
 def test_one_process_has_everything_and_tells_nobody():

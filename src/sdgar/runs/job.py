@@ -95,7 +95,7 @@ class Job:
     replace_if: str = "always"
     """The condition under which the model replaces the earlier one."""
     shards: dict[str, int] | None = None
-    """How training on shards goes: memory, together and test_users; None for files of events."""
+    """Settings of training on shards: ram, together and test_users; None for files of events."""
 
     def estimator(self) -> Estimator:
         """Make the system with the settings that were decided; an unknown setting is an error."""

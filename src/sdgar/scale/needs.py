@@ -80,7 +80,7 @@ class RamNeeds:
         raise ResourceError(
             f"{system} needs {gib(self.items)} for {shards.n_items:,} items and "
             f"{gib(self.block)} for the users of {together} shards, and --ram allows "
-            f"{gib(limit)}. {cure}, or allow more memory.",
+            f"{gib(limit)}. {cure}, or allow more RAM.",
             code="out_of_memory",
         )
 

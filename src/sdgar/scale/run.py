@@ -1,4 +1,4 @@
-"""One run from a folder of shards to a saved, measured model, in bounded memory.
+"""One run from a folder of shards to a saved, measured model, in bounded RAM.
 
 Test rows belong to a sample of users, as ranking every item for every user of large data would take
 longer than training. The saved model is the one that was measured: it has learned from all other
@@ -49,7 +49,7 @@ def run_shards(
     *,
     out: Path,
     overwrite: bool = False,
-    memory: int,
+    ram: int,
     together: int,
     test_users: int = TEST_USERS,
     gpu_memory: int | None = None,
@@ -66,7 +66,7 @@ def run_shards(
 
     This is for the first of several workers; the others call ``follow_run``.
     """
-    require_memory(estimator, shards, together, memory)
+    require_ram(estimator, shards, together, ram)
     settings = OnShards(together=together, workers=workers, gpu_memory=gpu_memory)
     require_on_gpu(estimator, shards, settings)
     identity = identity_of(estimator, shards, together, test_users, ks)
@@ -94,7 +94,7 @@ def run_shards(
         seed = int(estimator.get_params()["seed"])
         test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
         train = Without(shards, test.rows_E)
-        how = replace(settings, work=work, memory=memory)
+        how = replace(settings, work=work, ram=ram)
         train_on_shards(
             estimator, train, how, on_epoch=watch, checkpoints=checkpoints, verbose=False
         )
@@ -127,19 +127,19 @@ def follow_run(
     *,
     out: Path,
     workers: Workers,
-    memory: int,
+    ram: int,
     together: int,
     test_users: int = TEST_USERS,
     ks: tuple[int, ...] = KS,
 ) -> None:
     """Do the part of a worker that is not the first in what ``run_shards`` does."""
-    require_memory(estimator, shards, together, memory)
+    require_ram(estimator, shards, together, ram)
     identity = identity_of(estimator, shards, together, test_users, ks)
     with workers.working(identity | {"sdgar": __version__}):
         seed = int(estimator.get_params()["seed"])
         train = Without(shards, hold(shards, users=test_users, share=TEST_SHARE, seed=seed).rows_E)
         work = partial_of(out) / WORK
-        how = OnShards(together=together, work=work, memory=memory, workers=workers)
+        how = OnShards(together=together, work=work, ram=ram, workers=workers)
         follow_on_shards(estimator, train, how)
 
 
@@ -173,7 +173,7 @@ def rows_of(shards: Shards, held: Held) -> Interactions:
     return Interactions.from_arrays(raw[users_E], items)
 
 
-def require_memory(estimator: Learner, shards: Shards, together: int, limit: int) -> None:
+def require_ram(estimator: Learner, shards: Shards, together: int, limit: int) -> None:
     """Raise if training takes more RAM than it may."""
     needs = needs_of(estimator, shards, together)
     needs.require_within(limit, shards, together, estimator.system_name)

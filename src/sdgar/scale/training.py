@@ -53,7 +53,7 @@ FEW = 0.001
 """The share of all rows that may be left out of the item memory: it is not solved again for them.
 Nor does a model of one epoch visit all rows again for them."""
 _FOR_ARRAYS = 0.9
-"""The share of the memory for arrays and rows; the rest is for code and other pages of files."""
+"""The share of the RAM for arrays and rows; the rest is for code and other pages of files."""
 _ROW_BYTES = 9
 """The bytes of a row in files that are read here and there while weights are solved for: its item,
 its user, and some for where the rows of a user begin."""
@@ -68,14 +68,14 @@ class OnShards:
     together: int = TOGETHER
     """The number of shards whose users are in RAM at the same time."""
     work: Path | None = None
-    """The folder for what belongs to users; None keeps all users in memory."""
-    memory: int = 4 << 30
+    """The folder for what belongs to users; None keeps all users in RAM."""
+    ram: int = 4 << 30
     """The bytes that the process may have while weights between items are solved for. They take
     what is left of it, or a quarter of it if that is more."""
     workers: Workers = ALONE
     """The processes that train together; several need a folder that all of them see."""
     on_gpu: bool = False
-    """Whether users wait on the GPU while others are trained there, instead of in memory."""
+    """Whether users wait on the GPU while others are trained there, instead of in RAM."""
     gpu_memory: int | None = None
     """The bytes of a GPU that training there may take; None allows all that are free."""
 
@@ -115,13 +115,13 @@ def learned_of(engine: BlockEngine, held: Held) -> FactorTensors:
     return replace(model, user_UD=torch.cat(vectors))
 
 
-def ram_for_weights(memory: int, n_rows: int, taken: int) -> int:
+def ram_for_weights(ram: int, n_rows: int, taken: int) -> int:
     """Return the bytes that solving for item-item weights may allocate, if ``taken`` are in use."""
-    return max(int(_FOR_ARRAYS * memory) - n_rows * _ROW_BYTES - taken, memory // 4)
+    return max(int(_FOR_ARRAYS * ram) - n_rows * _ROW_BYTES - taken, ram // 4)
 
 
 def _item_memory(history: History, weight_II: Rows | None) -> LocalItemWeights | None:
-    """Return the memory of some histories, if there are weights between items.
+    """Return the item memory of some histories, if there are item-item weights.
 
     Histories of all users lie in a file, and stay there.
     """
@@ -139,7 +139,7 @@ def fit_shards(
     *,
     together: int = TOGETHER,
     work: str | Path | None = None,
-    memory: int = 4 << 30,
+    ram: int = 4 << 30,
     users_on_gpu: bool = False,
     gpu_memory: int | None = None,
     verbose: bool | None = None,
@@ -148,7 +148,7 @@ def fit_shards(
 
     Users of other shards wait in RAM, in a folder (``work``), or on the GPU that trains
     (``users_on_gpu``). That does not change the model. ``together`` shards are trained at a time.
-    ``memory`` bounds the bytes of RAM for solving for item-item weights, and ``gpu_memory`` the
+    ``ram`` bounds the bytes of RAM for solving for item-item weights, and ``gpu_memory`` the
     bytes of the GPU.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
@@ -160,7 +160,7 @@ def fit_shards(
     how = OnShards(
         together=together,
         work=None if work is None else Path(work),
-        memory=memory,
+        ram=ram,
         on_gpu=users_on_gpu,
         gpu_memory=gpu_memory,
     )
@@ -181,7 +181,7 @@ def train_on_shards(
     if share_of(estimator.sampler.dislikes):
         raise UsageError(
             "training on shards draws no dislikes, and sampler__dislikes is "
-            f"{estimator.sampler.dislikes:g}. Set it to 0, or read the events into memory.",
+            f"{estimator.sampler.dislikes:g}. Set it to 0, or read the events into RAM.",
             code="unused_dislikes",
         )
     sharded = ShardedTraining(_training_of(estimator, shards, how, checkpoints), shards, how)
@@ -340,8 +340,8 @@ class ShardedTraining:
             seed=self.training.seed, stream=Stream.SPLIT_VALID,
         )  # fmt: skip
 
-    def _remember(self, shards: Shards) -> Rows | None:
-        """Solve for the weights between items, if there is to be a memory."""
+def _item_memory(history: History, weight_II: Rows | None) -> LocalItemWeights | None:
+    """Return the item memory of some histories, if there are item-item weights.
         memory = self.training.memory
         if memory is None:
             return None
@@ -349,7 +349,7 @@ class ShardedTraining:
         if self._how.work is None:
             found = memory.of(Blocks(shards, shards.n_shards)[0], _CPU)
         else:
-            left = ram_for_weights(self._how.memory, shards.n_rows, allocated_bytes())
+            left = ram_for_weights(self._how.ram, shards.n_rows, allocated_bytes())
             found = item_weights_from_shards(
                 shards, memory.neighbourhoods, work=self._how.work, memory=left
             )

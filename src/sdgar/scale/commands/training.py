@@ -84,7 +84,7 @@ class TrainOnShards:
     def of_job(self, options: ShardOptions) -> dict[str, int]:
         """Return the options as a job keeps them."""
         found = {"together": options.together, "test_users": options.test_users}
-        found["memory"] = options.ram
+        found["ram"] = options.ram
         if options.gpu_memory is not None:
             found["gpu_memory"] = options.gpu_memory
         return found
