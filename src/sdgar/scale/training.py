@@ -340,8 +340,8 @@ class ShardedTraining:
             seed=self.training.seed, stream=Stream.SPLIT_VALID,
         )  # fmt: skip
 
-def _item_memory(history: History, weight_II: Rows | None) -> LocalItemWeights | None:
-    """Return the item memory of some histories, if there are item-item weights.
+    def _remember(self, shards: Shards) -> Rows | None:
+        """Solve for the item-item weights, if the system has an item memory."""
         memory = self.training.memory
         if memory is None:
             return None
