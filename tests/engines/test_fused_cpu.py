@@ -1,7 +1,7 @@
 """What the fused CPU engine has beyond all engines: sizes, threads, refits, and its sentences.
 
-``tests/conformance/test_engines.py`` compares its epochs with eager. Compositions are
-those that are met there, because each new one compiles for seconds.
+``tests/conformance/test_engines.py`` compares its epochs with eager. It uses the
+same compositions, because each new one compiles for seconds.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sdgar.kernels.numba import math as choice
-from sdgar.kernels.numba.epoch import _chain
 from sdgar.kernels.numba.known import SHORT, is_among
+from sdgar.kernels.numba.moves import _chain
 
 
 @numba.njit

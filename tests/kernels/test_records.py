@@ -12,7 +12,7 @@ from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.records import Laid, array_of
+from sdgar.kernels.records import Record, array_of
 
 
 class _Part(NamedTuple):
@@ -75,7 +75,7 @@ def test_kernels_read_and_write_what_a_record_has(rows: int, seed: int, ok: bool
 def test_a_record_that_is_laid_out_is_used_again():
     part = _part(np.random.default_rng(0), 2)
     whole = _Whole(1, np.uint64(1), True, part, (part,), np.ones(1, np.bool_), np.zeros(1))
-    laid = Laid(whole)
+    laid = Record(whole)
     _add_up(laid)
     whole.flag_R[:] = True
     part.x_RC[:] = 1  # its arrays stay where they are, and kernels see what is in them
@@ -147,4 +147,4 @@ def test_what_cannot_be_written_is_not_compiled():
 )
 def test_what_has_no_place_in_a_record_is_named(field, why):
     with pytest.raises(TypeError, match=why):
-        Laid(_OnlyPart(field))
+        Record(_OnlyPart(field))

@@ -20,7 +20,7 @@ from numba.extending import overload
 
 from sdgar.kernels.cache import not_kept, safe_folder
 from sdgar.kernels.pieces import InPieces
-from sdgar.kernels.records import laid
+from sdgar.kernels.records import records_of
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
 _KERNEL: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
@@ -72,7 +72,7 @@ def variant(generic: Callable[..., Any], *kinds: Any) -> Callable[[Callable[...,
     return register
 
 
-class Called:
+class Kernel:
     """A kernel as Python calls it: named tuples among its arguments become records."""
 
     def __init__(self, kernel: Any) -> None:
@@ -82,7 +82,7 @@ class Called:
 
     def __call__(self, *args: Any) -> Any:
         """Lay out the records, and run the kernel."""
-        return self.kernel(*laid(args))
+        return self.kernel(*records_of(args))
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the kernel, also for a kernel that calls it."""
@@ -90,12 +90,12 @@ class Called:
 
     def __reduce__(self) -> Any:
         """Return the kernel to pickle: Numba names cached code by what a kernel refers to."""
-        return Called, (self.kernel,)
+        return Kernel, (self.kernel,)
 
 
-def outer(function: Callable[..., Any]) -> Called:
+def outer(function: Callable[..., Any]) -> Kernel:
     """Compile a kernel that Python calls, once for a machine."""
-    return Called(kept(nogil=True, **_KERNEL)(function))
+    return Kernel(kept(nogil=True, **_KERNEL)(function))
 
 
 def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -107,7 +107,7 @@ def _words_of(kind: Any) -> int:
     return kind.words if isinstance(kind, RecordType) else 1
 
 
-class Laid:
+class Record:
     """A named tuple that is laid out; it stays as it is, and its arrays stay where they are."""
 
     __slots__ = ("_buffer", "_numba_type_", "address", "record")
@@ -122,9 +122,9 @@ class Laid:
         """Where its words are."""
 
 
-def laid(args: Sequence[Any]) -> Iterator[Any]:
+def records_of(args: Sequence[Any]) -> Iterator[Any]:
     """Lay out the named tuples among the arguments of a kernel."""
-    return (Laid(one) if hasattr(one, "_fields") else one for one in args)
+    return (Record(one) if hasattr(one, "_fields") else one for one in args)
 
 
 def _lay(record: Any, words: list[int]) -> Any:

@@ -163,7 +163,7 @@ class ItemIndex:
         blocked_I: NDArray[np.bool_] | None,
     ) -> tuple[TopK, int]:
         """Score the candidates and keep the k best; say which row is not finite, or -1."""
-        from sdgar.kernels.numba.candidates import select_candidates
+        from sdgar.kernels.numba.topk import select_candidates
 
         found = TopK(np.empty((len(u_BD), k), np.int32), np.empty((len(u_BD), k), np.float32))
         bad = select_candidates(

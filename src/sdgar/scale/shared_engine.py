@@ -189,7 +189,7 @@ class SharedCpuEngine(FusedCpuEngine):
         from sdgar.kernels.numba import shared_epoch
         from sdgar.kernels.numba.shared_epoch import WORDS
         from sdgar.kernels.numba.threads import run
-        from sdgar.kernels.records import laid
+        from sdgar.kernels.records import records_of
 
         workers, batch, words = self._ownership.workers, self._batch, self._shared.shared.words
         threads = cores.threads()
@@ -198,7 +198,7 @@ class SharedCpuEngine(FusedCpuEngine):
         own_T = self._thread_scratch(threads)
         shared_factors = self._shared.factors
         scratch, dealt = shared_factors.in_place_of(self._scratch), self._dealt()
-        records = tuple(laid((*args[:-1], scratch, self._scratch, dealt)))
+        records = tuple(records_of((*args[:-1], scratch, self._scratch, dealt)))
         if workers.local == 0:
             words[_THREADS_WORD] = threads
         lost_1 = np.zeros(1, np.int32)

@@ -38,7 +38,7 @@ from sdgar.maths.rng import Permutation, Stream, tail
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-    from sdgar.kernels.records import Laid
+    from sdgar.kernels.records import Record
 
 _STRETCH = 0.1
 """The seconds after which the number of threads is chosen again."""
@@ -87,7 +87,7 @@ class FusedCpuEngine:
         self._scratch = scratch_of(self._model, system, self._batch)
         self._stretch = 1
         """The batches that are run before the number of threads is chosen again."""
-        self._own_T: list[Laid] = []
+        self._own_T: list[Record] = []
         """The memory of each thread for itself."""
         self._compiled = False
         """True once the loop is compiled, or loaded."""
@@ -159,9 +159,9 @@ class FusedCpuEngine:
     def _run_batches(self, *args: Any) -> None:
         """Run all batches, each stretch of them by as many threads as have a core by then."""
         from sdgar.kernels.numba.epoch import run_batches
-        from sdgar.kernels.records import laid
+        from sdgar.kernels.records import records_of
 
-        records = tuple(laid(args))
+        records = tuple(records_of(args))
         own_T = self._thread_scratch(cores.threads())
         self._compile(own_T, *records)
         done = 0
@@ -173,13 +173,13 @@ class FusedCpuEngine:
             self._stretch = max(1, round(_STRETCH * (upto - done) / seconds))
             done = upto
 
-    def _thread_scratch(self, threads: int) -> list[Laid]:
+    def _thread_scratch(self, threads: int) -> list[Record]:
         """Return the scratch memory of each thread."""
-        from sdgar.kernels.numba.epoch import own
+        from sdgar.kernels.numba.epoch import workspace
 
         while len(self._own_T) < threads:
             self._own_T.append(
-                own(
+                workspace(
                     self._model.user_UD.shape[1],
                     self.system.positives_per_visit,
                     self.system.n_negatives,
@@ -189,7 +189,7 @@ class FusedCpuEngine:
             )
         return self._own_T[:threads]
 
-    def _compile(self, own_T: list[Laid], *records: Any) -> None:
+    def _compile(self, own_T: list[Record], *records: Any) -> None:
         """Compile the loop before it is timed, which is once for an engine."""
         from sdgar.kernels.cache import note
         from sdgar.kernels.numba.epoch import run_batches

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from sdgar.contracts import System
     from sdgar.data.interactions import Interactions
     from sdgar.kernels.numba.contexts import Summed, Tables
-    from sdgar.kernels.numba.epoch import Scratch, Steps
+    from sdgar.kernels.numba.epoch import Scratch
     from sdgar.kernels.numba.known import Known
+    from sdgar.kernels.numba.moves import Steps
     from sdgar.kernels.numba.visits import Order, Rows
 
 Model = MatrixFactorization | Metric | Cosine
@@ -132,7 +133,7 @@ def items_of(model: Model, system: System) -> Items:
 
 def steps_of(model: Model, system: System, items: Items) -> Steps:
     """Make the steps of each table, with the state that the table does not hold itself."""
-    from sdgar.kernels.numba.epoch import Steps
+    from sdgar.kernels.numba.moves import Steps
 
     return Steps(
         user=CPU.step(system, len(model.user_UD)),

@@ -39,11 +39,11 @@ class Summed(NamedTuple):
     directions: bool
 
 
-def ask_for_context(tables: Any, user: Any) -> Any:
+def prefetch_context(tables: Any, user: Any) -> Any:
     """Prefetch the vector of a context, or the places of the vectors that it is a sum of."""
 
 
-def ask_for_fields(tables: Any, user: Any) -> Any:
+def prefetch_fields(tables: Any, user: Any) -> Any:
     """Prefetch the vectors that a context is a sum of."""
 
 
@@ -51,11 +51,11 @@ def add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
     """Bring u_c of visited contexts up to date; g is 0 before and afterwards."""
 
 
-def hand_down(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
+def pass_to_rows(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
     """Store which rows visit v moves, and turn the gradient of u_c into their gradients."""
 
 
-def ask_for(tables: Any, row: Any) -> Any:
+def prefetch_moved(tables: Any, row: Any) -> Any:
     """Prefetch a row that will be moved."""
 
 
@@ -66,15 +66,15 @@ def move_row(
     """Move a row by its gradient g_D + c · grad_VD[v] + reg · θ; cosines ignore ``reg``."""
 
 
-@variant(ask_for_context, Tables)
-def _ask_for_vector(tables: Any, user: Any) -> Any:
+@variant(prefetch_context, Tables)
+def _prefetch_vector(tables: Any, user: Any) -> Any:
     user_UCD = tables.user_UCD
     size = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
     prefetch_row(user_UCD.ctypes.data, user, size, np.uint64(user_UCD.shape[2] * 4))
     return None
 
 
-@variant(ask_for_fields, Tables)
+@variant(prefetch_fields, Tables)
 def _no_fields(tables: Any, user: Any) -> Any:
     return None
 
@@ -84,14 +84,14 @@ def _nothing_to_add(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
     return None
 
 
-@variant(hand_down, Tables)
+@variant(pass_to_rows, Tables)
 def _to_the_context(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
     place_VF[v, 0] = user
     return None
 
 
-@variant(ask_for, Tables)
-def _ask_for_a_context(tables: Any, row: Any) -> Any:
+@variant(prefetch_moved, Tables)
+def _prefetch_one_context(tables: Any, row: Any) -> Any:
     size = np.uint64(tables.user_UCD.shape[1] * tables.user_UCD.shape[2] * 4)
     prefetch_row(tables.user_UCD.ctypes.data, row, size, size)
     return None
@@ -105,16 +105,16 @@ def _move_context(
     return None
 
 
-@variant(ask_for_context, Summed)
-def _ask_for_places(tables: Any, user: Any) -> Any:
+@variant(prefetch_context, Summed)
+def _prefetch_places(tables: Any, user: Any) -> Any:
     prefetch(row_at(tables.place_UF, user))
     size = np.uint64(tables.user_UCD.shape[2] * 4)
     prefetch_row(tables.user_UCD.ctypes.data, user, size, size)
     return None
 
 
-@variant(ask_for_fields, Summed)
-def _ask_for_values(tables: Any, user: Any) -> Any:
+@variant(prefetch_fields, Summed)
+def _prefetch_values(tables: Any, user: Any) -> Any:
     field_VCD = tables.field_VCD
     size = np.uint64(field_VCD.shape[1] * field_VCD.shape[2] * 4)
     used = np.uint64(field_VCD.shape[2] * 4)
@@ -143,7 +143,7 @@ def _add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
     return None
 
 
-@variant(hand_down, Summed)
+@variant(pass_to_rows, Summed)
 def _to_the_fields(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
     for f in range(tables.place_UF.shape[1]):
         place_VF[v, f] = tables.place_UF[user, f]
@@ -154,8 +154,8 @@ def _to_the_fields(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) 
     return None
 
 
-@variant(ask_for, Summed)
-def _ask_for_a_value(tables: Any, row: Any) -> Any:
+@variant(prefetch_moved, Summed)
+def _prefetch_one_value(tables: Any, row: Any) -> Any:
     size = np.uint64(tables.field_VCD.shape[1] * tables.field_VCD.shape[2] * 4)
     prefetch_row(tables.field_VCD.ctypes.data, row, size, size)
     return None

@@ -44,10 +44,10 @@ class Drawn(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """Places of draws in alias tables, the fraction that decides there, and whose bin it is.
+    """Places of draws in alias tables, the fraction that decides there, and the entry of the bin.
 
-    Of uniform draws: which unknown item it is, how many known ones are left to be looked at, and
-    the place of the first of these.
+    For uniform draws: the rank among the unknown items, the number of known items that are still
+    to be compared, and the place of the first of them.
     """
 
     place_VN: NDArray[np.uint64]
@@ -100,7 +100,7 @@ class RankByFactor(NamedTuple):
 
 
 class WithDislikes(NamedTuple):
-    """Draws take a disliked item with the probability ``share``, and else what ``base`` draws."""
+    """Draws take a disliked item with the probability ``share``, otherwise one of ``base``."""
 
     n: int
     seed: np.uint64
@@ -140,7 +140,7 @@ def one(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
 
 
 def probability(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
-    """Leave Q(j|c) of the negatives in ``drawn.q_VN``, up to a constant of the visit."""
+    """Write Q(j|c) of the negatives into ``drawn.q_VN``, up to a constant of the visit."""
 
 
 def entry_in(bins: Any, place: Any, own: Any, fraction: Any) -> Any:
@@ -155,6 +155,7 @@ def _entry_in_64(bins: Any, place: Any, own: Any, fraction: Any) -> Any:
 
 @variant(entry_in, types.int32)
 def _entry_in_32(bins: Any, place: Any, own: Any, fraction: Any) -> Any:
+    # By uint32 first: the sign bit of an int32 would fill the upper half of the word.
     word = np.uint64(np.uint32(bins[place]))
     return chosen(fraction >> _QUARTER < (word & _SHORT), np.uint64(own), word >> _QUARTER)
 
@@ -167,8 +168,8 @@ def from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
 
 
 @inner
-def _ask_for_row(table_RK: Any, row: Any) -> Any:
-    """Bring a row of a table towards the caches."""
+def _prefetch_row(table_RK: Any, row: Any) -> Any:
+    """Prefetch a row of a table."""
     size = np.uint64(table_RK.strides[0])
     prefetch_row(table_RK.ctypes.data, row, size, size)
     return None
@@ -199,7 +200,7 @@ def _continue_nothing(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -
 
 @inner
 def _draw_words(p: Any, tail: Any, visits: Any, row_VP: Any, bins: Any) -> Any:
-    """Leave the first two words of each draw in place and fraction, and the others in rest."""
+    """Write the first two words of each draw into place and fraction, and the others into rest."""
     for v in range(visits):
         for j in range(p.n):
             bins.place_VN[v, j], bins.fraction_VN[v, j] = row_VP[v, 0], j
@@ -211,10 +212,11 @@ def _draw_words(p: Any, tail: Any, visits: Any, row_VP: Any, bins: Any) -> Any:
 def _start_uniform(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
 ) -> Any:
-    """Draw which of the unknown items it is, and ask for the first probes of the search."""
+    """Draw which of the unknown items it is, and prefetch the first probes of the search."""
     indptr_U1, address = known.indptr_U1, known.items_E.ctypes.data
     place_VN, fraction_VN = bins.place_VN, bins.fraction_VN
     _draw_words(p, tail, visits, row_VP, bins)
+    # The first three probes of every search are among the eighths of the known items.
     for v in range(visits):
         first = np.uint64(indptr_U1[user_V[v]])
         count = np.uint64(indptr_U1[user_V[v] + 1]) - first
@@ -228,7 +230,7 @@ def _start_uniform(
 
 @variant(continue_draws, Uniform)
 def _continue_uniform(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
-    """Search until few known items are left, and ask for these."""
+    """Search until few known items are left, and prefetch these."""
     indptr_U1, known_E = known.indptr_U1, known.items_E
     address = known_E.ctypes.data
     for v in range(visits):
@@ -312,7 +314,7 @@ def _start_decomposable(
 
 @variant(continue_draws, Decomposable)
 def _continue_decomposable(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
-    """Read the states, and ask for the bins of items and for x_c."""
+    """Read the states, and prefetch the bins of items and for x_c."""
     place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
     items, states = np.uint64(p.n_items), np.uint64(p.n_states)
     address = p.item_bins.ctypes.data
@@ -326,7 +328,7 @@ def _continue_decomposable(p: Any, known: Any, visits: Any, user_V: Any, bins: A
             place_VN[v, j], fraction_VN[v, j] = place + state * items, fraction
             rest_VN[v, j] = place
             prefetch(address + place_VN[v, j] * _WORD)
-        _ask_for_row(p.x_UK, user_V[v])
+        _prefetch_row(p.x_UK, user_V[v])
     return None
 
 
@@ -334,12 +336,12 @@ def _continue_decomposable(p: Any, known: Any, visits: Any, user_V: Any, bins: A
 def _finish_decomposable(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """Read the items, and ask for the first rows of y."""
+    """Read the items, and prefetch the first rows of y."""
     _open_bins(visits, p.n, p.item_bins, known, user_V, bins, drawn.item_VN)
     _redraw(p, known, tail, visits, user_V, row_VP, bins, drawn)
     item_e = drawn.item_VN.flat
     for e in range(min(AHEAD, visits * p.n)):
-        _ask_for_row(p.y_IK, item_e[e])
+        _prefetch_row(p.y_IK, item_e[e])
     return None
 
 
@@ -406,7 +408,7 @@ def _finish_with_dislikes(
 def _open_bins(
     visits: Any, n: Any, item_bins: Any, known: Any, user_V: Any, bins: Any, item_VN: Any
 ) -> Any:  # fmt: skip
-    """Read the item of each bin, its own or its alias, and ask for its bit."""
+    """Read the item of each bin, its own or its alias, and prefetch its bit."""
     for v in range(visits):
         for j in range(n):
             place, own, fraction = bins.place_VN[v, j], bins.rest_VN[v, j], bins.fraction_VN[v, j]
@@ -471,7 +473,7 @@ def _probability_decomposable(p: Any, known: Any, visits: Any, user_V: Any, draw
         for j in range(p.n):
             ahead = v * p.n + j + AHEAD
             if ahead < entries:
-                _ask_for_row(p.y_IK, item_e[ahead])
+                _prefetch_row(p.y_IK, item_e[ahead])
             y = row_at(p.y_IK, drawn.item_VN[v, j])
             drawn.q_VN[v, j] = dot_rows(row_at(p.x_UK, user_V[v]), y, p.x_UK.shape[1])
     return None

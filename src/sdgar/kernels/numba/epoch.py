@@ -27,68 +27,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer, variant
-from sdgar.kernels.numba.contexts import add_up, ask_for, hand_down, move_row
+from sdgar.kernels.numba.contexts import add_up, pass_to_rows
 from sdgar.kernels.numba.draws import Bins, Drawn, continue_draws, start_draws
 from sdgar.kernels.numba.losses import Scored, few_slopes, gradient, weigh
-from sdgar.kernels.numba.math import chosen, quotient, reciprocal
+from sdgar.kernels.numba.moves import move_items, move_users, steps_at
 from sdgar.kernels.numba.picks import pick, propose
 from sdgar.kernels.numba.rng import permuted
-from sdgar.kernels.numba.rows import add_row, clear_row, row_at, scale_row
+from sdgar.kernels.numba.rows import add_row, row_at, scale_row
 from sdgar.kernels.numba.scores import (
-    ask_for_bias,
     factor,
-    move_item,
     moved_by_slopes_alone,
     score,
 )
-from sdgar.kernels.numba.steps import ask_for_sums, at, rests
-from sdgar.kernels.numba.threads import meet, prefetch_row, run, take
+from sdgar.kernels.numba.steps import rests
+from sdgar.kernels.numba.threads import meet, run, take
 from sdgar.kernels.numba.visits import (
     Visited,
-    ask_for_visits,
     find_contexts,
     find_positives,
     find_rows,
+    prefetch_visits,
 )
-from sdgar.kernels.records import Laid
-
-_SPREAD, _LOW, _HALF = np.uint64(0x9E3779B1), np.uint64(0xFFFFFFFF), np.uint64(32)
-_LINE = np.uint64(4)
-
-
-@inner
-def owns(own: Any, shares: Any, row: Any) -> Any:
-    """Return whether a row belongs to share ``own`` of so many shares.
-
-    Rows go together 16 at a time, into the share of 2^32 that a multiple of their number lies in:
-    two threads never write to one cache line of a table with one number a row.
-    """
-    place = ((np.uint64(row) >> _LINE) * _SPREAD) & _LOW
-    return np.int64(place * np.uint64(shares) >> _HALF) == own
-
+from sdgar.kernels.records import Record
 
 _BLOCK = 96
 """The rows of a block of visits: all blocks under way fit in the caches of a core."""
 _STAGES = 6
-"""The stages of a block of visits, and so the blocks under way."""
-_AHEAD = 8
-"""Rows ahead of the one that is stepped."""
+"""The stages of a block of visits, and the number of blocks under way."""
 _PARTS = 16
 """How often a thread takes visits of a batch, if all are equally fast; one alone takes all at
 once."""
 
 
-class Steps(NamedTuple):
-    """How each table moves, each by one of ``steps.py``; l2 draws all rows towards 0."""
-
-    user: Any
-    item: Any
-    bias: Any
-    l2: np.float32
-
-
 class Scratch(NamedTuple):
-    """What threads hand each other within a batch; V visits, e entries, T threads."""
+    """What threads exchange within a batch; V visits, e entries, T threads."""
 
     place_VF: NDArray[np.int32]
     """The rows that the context of a visit is a sum of: its row, or one for each field."""
@@ -106,7 +78,7 @@ class Scratch(NamedTuple):
     """Loss, effective sample size and unanswered positives, summed over the epoch's rows."""
 
 
-class Own(NamedTuple):
+class Workspace(NamedTuple):
     """What a thread needs for itself: K blocks of visits under way, and chains of entries."""
 
     place_K: NDArray[np.int64]
@@ -123,7 +95,7 @@ class Own(NamedTuple):
     g_D: NDArray[np.float32]
 
 
-def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Laid:
+def workspace(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Record:
     """Allocate what a thread needs for itself, as kernels allocate nothing."""
     visits = max(1, _BLOCK // (positives + negatives))
     size = {
@@ -144,7 +116,7 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> La
             for _ in range(_STAGES)
         )
 
-    return Laid(Own(
+    return Record(Workspace(
         zeros("place_K", np.int64),
         zeros("count_K", np.int64),
         zeros_of_blocks(Visited, {"weight_VP": np.float32}, np.int64),
@@ -180,7 +152,7 @@ def score_drawn(
         loss, visits, block, visited.weight_VP, drawn, scored, scratch.loss_V,
         scratch.effective_V,
     )  # fmt: skip
-    _hand_over(visits, block, scores, loss, steps, tables, scratch, visited, drawn, scored)
+    _write_entries(visits, block, scores, loss, steps, tables, scratch, visited, drawn, scored)
     return None
 
 
@@ -236,13 +208,14 @@ def score_all(
             here = take(barrier_4, taken) * size
             over = here >= visits
             end = turn + _STAGES - 1 if over else min(here + size, visits)
+        # Every turn brings each block one stage further; block k of an earlier turn comes later.
         k = turn % _STAGES
         place_K[k] = here
         count_K[k] = 0 if over else min(block, end - here)
         here += count_K[k]
         visited = own.visited_K[k]
         name_visits(source, order, place_K[k], count_K[k], visited.visit_V)
-        ask_for_visits(count_K[k], order, rows, visited)
+        prefetch_visits(count_K[k], order, rows, visited)
 
         k = (turn + _STAGES - 1) % _STAGES
         find_contexts(count_K[k], order, rows, known, tables, own.visited_K[k])
@@ -275,11 +248,11 @@ def score_all(
 
 
 @inner
-def _hand_over(
+def _write_entries(
     visits: Any, first: Any, scores: Any, loss: Any, steps: Any, tables: Any, scratch: Any,
     visited: Any, drawn: Any, scored: Any,
 ) -> Any:  # fmt: skip
-    """Leave what the owners of rows need: entries, u_c, and its gradient Σ slope · v.
+    """Write what the shares of rows need: entries, u_c, and its gradient Σ slope · v.
 
     A negative without a slope is no entry where nothing else would move it.
     """
@@ -312,125 +285,7 @@ def _hand_over(
                 continue
             add_row(grad, row_at(item_ICD, item), slope_neg_VN[v, j] * a, dim)
         scratch.answered_V[b] = answered
-        hand_down(tables, user, b, scratch.place_VF, grad_VD)
-    return None
-
-
-@inner
-def _chain(entries: Any, key_e: Any, own: Any, shares: Any, tail_R: Any, next_e: Any,
-           list_e: Any) -> Any:  # fmt: skip
-    """Chain the entries of each row of share ``own``; list_e gets the first of every chain.
-
-    Nothing here is skipped, because a processor cannot guess which rows are of a share, or new:
-    what is of no use is written over, or goes to the place after all entries. Rows with a single
-    entry come first, so that it need not guess either where each of their chains ends.
-    """
-    found, mine = 0, 0
-    for e in range(entries):
-        list_e[found] = e
-        row = key_e[e]
-        found += (row >= 0) & owns(own, shares, row)
-    for k in range(found):
-        entry = np.int64(list_e[k])
-        row = key_e[entry]
-        before = tail_R[row]
-        list_e[mine] = entry
-        mine += before < 0
-        next_e[before if before >= 0 else entries] = entry
-        tail_R[row] = entry
-        next_e[entry] = -1
-    alone, others = 0, 0
-    for k in range(mine):
-        entry = np.int64(list_e[k])
-        goes_on = next_e[entry] >= 0
-        list_e[alone] = entry
-        list_e[entries + others] = entry
-        alone += not goes_on
-        others += goes_on
-    for k in range(others):
-        list_e[alone + k] = list_e[entries + k]
-    return mine
-
-
-@inner
-def move_items(
-    own: Any, shares: Any, visits: Any, share: Any, p: Any, n: Any, scores: Any, steps: Any,
-    tables: Any, scratch: Any, list_e: Any, next_e: Any, g_D: Any,
-) -> Any:  # fmt: skip
-    """Step the items of share ``own``: g = (Σ slope · u + λ · touches · θ) / rows."""
-    s = p + n
-    item_ICD = tables.item_ICD
-    item_e, slope_e, tail_I = scratch.item_e, scratch.slope_e, scratch.tail_I
-    u_VD, count_V = scratch.u_VD, scratch.count_V
-    dim = item_ICD.shape[2]
-    share_n, (over_s, shift) = share / np.float32(n), reciprocal(s)
-    address = item_ICD.ctypes.data
-    row_bytes = np.uint64(item_ICD.shape[1] * dim * 4)
-    u_address, u_bytes = u_VD.ctypes.data, np.uint64(dim * 4)
-    mine = _chain(visits * s, item_e, own, shares, tail_I, next_e, list_e)
-    for k in range(mine):
-        if k + _AHEAD < mine:
-            ahead = list_e[k + _AHEAD]
-            prefetch_row(address, np.int64(item_e[ahead]), row_bytes, row_bytes)
-            prefetch_row(u_address, quotient(ahead, over_s, shift), u_bytes, u_bytes)
-            ask_for_sums(steps.item, item_e[ahead])
-            ask_for_sums(steps.bias, item_e[ahead])
-            ask_for_bias(scores, item_e[ahead])
-        e = np.int64(list_e[k])
-        item = np.int64(item_e[e])
-        tail_I[item] = -1
-        reg, slope, c, v = np.float32(0), np.float32(0), np.float32(0), np.int64(0)
-        single = True
-        while e >= 0:
-            v = quotient(e, over_s, shift)
-            c = share * slope_e[e]
-            slope += c
-            reg += chosen(e - v * s >= p, np.float32(count_V[v]) * share_n, share)
-            e = np.int64(next_e[e])
-            if e >= 0:
-                # All but the last entry of a chain are added up; the last goes into the step.
-                single = False
-                add_row(g_D.ctypes.data, row_at(u_VD, v), c, dim)
-        move_item(scores, steps, tables, item, g_D, c, u_VD, v, slope, reg * steps.l2)
-        if not single:
-            clear_row(g_D.ctypes.data, dim)
-    return None
-
-
-@inner
-def move_users(
-    own: Any, shares: Any, visits: Any, share: Any, scores: Any, steps: Any, tables: Any,
-    scratch: Any, list_e: Any, next_e: Any, g_D: Any,
-) -> Any:  # fmt: skip
-    """Step the users of share ``own``, or values of fields, by what scoring has left for them."""
-    place_VF, tail_R = scratch.place_VF, scratch.tail_R
-    grad_VD, count_V = scratch.grad_VD, scratch.count_V
-    dim, f = grad_VD.shape[1], place_VF.shape[1]
-    over_f, shift = reciprocal(f)
-    place_e = place_VF.flat
-    grad_address, grad_bytes = grad_VD.ctypes.data, np.uint64(dim * 4)
-    mine = _chain(visits * f, place_e, own, shares, tail_R, next_e, list_e)
-    for k in range(mine):
-        if k + _AHEAD < mine:
-            ahead = list_e[k + _AHEAD]
-            ask_for(tables, place_e[ahead])
-            prefetch_row(grad_address, quotient(ahead, over_f, shift), grad_bytes, grad_bytes)
-            ask_for_sums(steps.user, place_e[ahead])
-        e = np.int64(list_e[k])
-        row = np.int64(place_e[e])
-        tail_R[row] = -1
-        reg, v = np.float32(0), quotient(e, over_f, shift)
-        single = True
-        while e >= 0:
-            v = quotient(e, over_f, shift)
-            reg += share * np.float32(count_V[v])
-            e = np.int64(next_e[e])
-            if e >= 0:
-                single = False
-                add_row(g_D.ctypes.data, row_at(grad_VD, v), share, dim)
-        move_row(tables, scores, steps, row, g_D, share, grad_VD, v, reg * steps.l2)
-        if not single:
-            clear_row(g_D.ctypes.data, dim)
+        pass_to_rows(tables, user, b, scratch.place_VF, grad_VD)
     return None
 
 
@@ -456,12 +311,6 @@ def count_up(t: Any, visits: Any, scratch: Any) -> Any:
             scratch.totals_3[1] += scratch.effective_V[v] * count
             scratch.totals_3[2] += 0 if scratch.answered_V[v] else count
     return positives
-
-
-@inner
-def steps_at(steps: Any, step: Any) -> Any:
-    """Return the steps of all tables as they are at step ``step``."""
-    return Steps(at(steps.user, step), at(steps.item, step), at(steps.bias, step), steps.l2)
 
 
 @inner
@@ -496,8 +345,8 @@ def epoch(
 ) -> Any:  # fmt: skip
     """Run thread t's part of batches first … last - 1 of an epoch.
 
-    ``scratch`` is left with the sums of loss and counts; ``steps_before`` counts from the epoch's
-    start.
+    ``scratch`` holds the sums of loss and counts afterwards; ``steps_before`` counts from the
+    epoch's start.
     """
     steps_before += first
     taken = np.int64(0)  # a plain 0 would be another type, and compiled again
@@ -518,7 +367,7 @@ def epoch(
     return None
 
 
-def run_batches(first: int, last: int, own_T: Sequence[Laid], *args: Any) -> None:
+def run_batches(first: int, last: int, own_T: Sequence[Record], *args: Any) -> None:
     """Run some batches by one thread for each of ``own_T``; records are best laid out before."""
 
     def part(t: int, threads: int, barrier_4: NDArray[np.int32]) -> None:

@@ -67,7 +67,7 @@ def is_known(known: Any, user: Any, item: Any) -> Any:
 
 @inner
 def ask_whether_known(known: Any, user: Any, item: Any) -> Any:
-    """Bring the bit of a pair towards the caches."""
+    """Prefetch the bit of a pair."""
     bit = bit_of(user, item, known.n_items, known.bits)
     prefetch(known.bits.ctypes.data + (bit >> np.uint64(3)))
     return None

@@ -12,7 +12,7 @@ import numpy as np
 from sdgar.kernels.compiled import variant
 from sdgar.kernels.numba.draws import AHEAD, DRAWN, continue_draws, finish_draws, start_draws
 from sdgar.kernels.numba.known import unknown_item
-from sdgar.kernels.numba.scores import ask_for_item, score
+from sdgar.kernels.numba.scores import prefetch_item, score
 
 
 class HardestOf(NamedTuple):
@@ -38,7 +38,7 @@ def propose(
     p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
     row_VP: Any, bins: Any, drawn: Any,
 ) -> Any:  # fmt: skip
-    """Finish what can be drawn before there are scores, and ask for the first vectors."""
+    """Finish what can be drawn before there are scores, and prefetch the first vectors."""
 
 
 def pick(
@@ -56,7 +56,7 @@ def _finish(
     finish_draws(p, known, tail, visits, user_V, row_VP, bins, drawn)
     item_e = drawn.item_VN.flat
     for e in range(min(AHEAD, visits * p.n)):
-        ask_for_item(scores, tables, item_e[e])
+        prefetch_item(scores, tables, item_e[e])
     return None
 
 
@@ -70,7 +70,7 @@ def _score(
         for j in range(p.n):
             ahead = v * p.n + j + AHEAD
             if ahead < entries:
-                ask_for_item(scores, tables, item_e[ahead])
+                prefetch_item(scores, tables, item_e[ahead])
             neg_VN[v, j] = score(scores, tables, user_V[v], drawn.item_VN[v, j])
     return None
 

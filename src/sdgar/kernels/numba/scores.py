@@ -64,17 +64,17 @@ def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     """Return the score of one pair."""
 
 
-def ask_for_bias(scores: Any, item: Any) -> Any:
-    """Bring the bias of an item towards the caches, if there are biases."""
+def prefetch_bias(scores: Any, item: Any) -> Any:
+    """Prefetch the bias of an item, if there are biases."""
 
 
 @inner
-def ask_for_item(scores: Any, tables: Any, item: Any) -> Any:
-    """Bring what a score needs of an item towards the caches."""
+def prefetch_item(scores: Any, tables: Any, item: Any) -> Any:
+    """Prefetch what a score needs of an item."""
     item_ICD = tables.item_ICD
     size = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
     prefetch_row(item_ICD.ctypes.data, item, size, np.uint64(item_ICD.shape[2] * 4))
-    ask_for_bias(scores, item)
+    prefetch_bias(scores, item)
     return None
 
 
@@ -119,14 +119,14 @@ def _moved_by_slopes(scores: Any) -> Any:
     return True
 
 
-@variant(ask_for_bias, MatrixFactorization, BiasedCosine)
-def _ask_for_bias(scores: Any, item: Any) -> Any:
+@variant(prefetch_bias, MatrixFactorization, BiasedCosine)
+def _prefetch_bias(scores: Any, item: Any) -> Any:
     size = np.uint64(scores.bias_IC.shape[1] * 4)
     prefetch(scores.bias_IC.ctypes.data + np.uint64(item) * size)
     return None
 
 
-@variant(ask_for_bias, Cosine, Metric)
+@variant(prefetch_bias, Cosine, Metric)
 def _no_bias(scores: Any, item: Any) -> Any:
     return None
 

@@ -25,15 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer, variant
-from sdgar.kernels.numba.epoch import (
-    count_up,
-    deliver,
-    move_items,
-    move_users,
-    name_visits,
-    score_all,
-    steps_at,
-)
+from sdgar.kernels.numba.epoch import count_up, deliver, name_visits, score_all
+from sdgar.kernels.numba.moves import move_items, move_users, steps_at
 from sdgar.kernels.numba.rng import permuted
 from sdgar.kernels.numba.threads import ALL, FUTEX, SPINS, add, futex, load, meet, sleep, take
 from sdgar.kernels.records import array_of
@@ -172,7 +165,7 @@ class Packed(NamedTuple):
 
 @inner
 def deal_out(begin: Any, visits: Any, keys: Any, order: Any, dealt: Any) -> Any:
-    """Find whose visits are at places begin … begin + visits - 1 of the order."""
+    """Find the processes of the visits at places begin … begin + visits - 1 of the order."""
     edge_S1, count_M = dealt.edge_S1, dealt.count_M
     for m in range(len(count_M)):
         count_M[m] = 0

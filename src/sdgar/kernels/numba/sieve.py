@@ -90,7 +90,7 @@ def _rescore(
 ) -> Any:  # fmt: skip
     """Fill a list by exact scores, from items whose rough score is at the edge or above it.
 
-    What a memory has added to a rough score is exact, and stays: it is what is left when the
+    What item weights have added to a rough score is exact, and stays: it is what remains when the
     product of integers is taken away again.
     """
     k, n_items = len(item_K), len(rough_I)

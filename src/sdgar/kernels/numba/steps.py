@@ -85,17 +85,17 @@ def _at_lazy_adam(step: Any, number: Any) -> Any:
     return LazyAdam(step.rate * fix1 / root, step.beta1, step.beta2, step.epsilon / root)
 
 
-def ask_for_sums(step: Any, row: Any) -> Any:
+def prefetch_sums(step: Any, row: Any) -> Any:
     """Prefetch the state that a step has of a row outside of the table."""
 
 
-@variant(ask_for_sums, RowAdagrad)
-def _ask_for_sums(step: Any, row: Any) -> Any:
+@variant(prefetch_sums, RowAdagrad)
+def _prefetch_sums(step: Any, row: Any) -> Any:
     prefetch(step.sum_R.ctypes.data + np.uint64(row) * np.uint64(4))
     return None
 
 
-@variant(ask_for_sums, SGD, LazyAdam)
+@variant(prefetch_sums, SGD, LazyAdam)
 def _no_sums(step: Any, row: Any) -> Any:
     return None
 

@@ -102,7 +102,7 @@ def _names(
 
 @inner
 def _listed(score: Any, item: Any, score_K: Any, item_K: Any) -> Any:
-    """Return whether an item is better than the worst of a list, whose root that is."""
+    """Return whether an item is better than the worst of a heap, which is its root."""
     return score > score_K[0] or (score == score_K[0] and item < item_K[0])
 
 

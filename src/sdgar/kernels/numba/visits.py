@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner
-from sdgar.kernels.numba.contexts import ask_for_context, ask_for_fields
+from sdgar.kernels.numba.contexts import prefetch_context, prefetch_fields
 from sdgar.kernels.numba.rng import words
-from sdgar.kernels.numba.scores import ask_for_item
+from sdgar.kernels.numba.scores import prefetch_item
 from sdgar.kernels.numba.threads import prefetch
 
 _FOUR, _EIGHT = np.uint64(4), np.uint64(8)
@@ -77,8 +77,8 @@ def positives_at(order: Any, indptr_U1: Any, visit: Any) -> Any:
 
 
 @inner
-def ask_for_visits(visits: Any, order: Any, rows: Any, visited: Any) -> Any:
-    """Ask for what says whose the first visits of ``visited.visit_V`` are."""
+def prefetch_visits(visits: Any, order: Any, rows: Any, visited: Any) -> Any:
+    """Prefetch the contexts of the first visits of ``visited.visit_V``."""
     pair_E2 = rows.pair_E2.ctypes.data
     user_V, place_V = order.user_V.ctypes.data, order.place_V.ctypes.data
     for v in range(visits):
@@ -95,13 +95,13 @@ def ask_for_visits(visits: Any, order: Any, rows: Any, visited: Any) -> Any:
 def find_contexts(
     visits: Any, order: Any, rows: Any, known: Any, tables: Any, visited: Any
 ) -> Any:  # fmt: skip
-    """Find the contexts of the visits, and ask for their vectors and where their rows begin."""
+    """Find the contexts of the visits, and prefetch their vectors and where their rows begin."""
     user_V, indptr_U1 = visited.user_V, rows.indptr_U1.ctypes.data
     known_U1 = known.indptr_U1.ctypes.data
     for v in range(visits):
         visit = visited.visit_V[v]
         user_V[v] = rows.pair_E2[visit, 0] if order.positives == 1 else order.user_V[visit]
-        ask_for_context(tables, user_V[v])
+        prefetch_context(tables, user_V[v])
         prefetch(known_U1 + np.uint64(user_V[v]) * _EIGHT)
         if order.positives > 1:
             prefetch(indptr_U1 + np.uint64(user_V[v]) * _EIGHT)
@@ -112,12 +112,12 @@ def find_contexts(
 def find_rows(
     visits: Any, deal: Any, order: Any, rows: Any, known: Any, tables: Any, visited: Any
 ) -> Any:  # fmt: skip
-    """Find the rows of the visits' positives, and ask for their items and the known ones."""
+    """Find the rows of the visits' positives, and prefetch their items and the known ones."""
     indptr_U1, row_VP, count_V = rows.indptr_U1, visited.row_VP, visited.count_V
     pair_E2, known_E = rows.pair_E2.ctypes.data, known.items_E.ctypes.data
     for v in range(visits):
         visit, user = visited.visit_V[v], visited.user_V[v]
-        ask_for_fields(tables, user)
+        prefetch_fields(tables, user)
         prefetch(known_E + np.uint64(known.indptr_U1[user]) * _FOUR)
         count_V[v] = positives_at(order, indptr_U1, visit)
         if order.positives == 1:
@@ -133,7 +133,7 @@ def find_rows(
 
 @inner
 def find_positives(visits: Any, rows: Any, scores: Any, tables: Any, visited: Any) -> Any:
-    """Find the positives of the visits with their weights, and ask for their vectors."""
+    """Find the positives of the visits with their weights, and prefetch their vectors."""
     weight_E, weight_VP = rows.weight_E, visited.weight_VP
     for v in range(visits):
         for i in range(weight_VP.shape[1]):
@@ -143,7 +143,7 @@ def find_positives(visits: Any, rows: Any, scores: Any, tables: Any, visited: An
             item = np.int64(rows.pair_E2[row, 1])
             visited.item_VP[v, i] = item
             weight_VP[v, i] = weight_E[row] if len(weight_E) else np.float32(1)
-            ask_for_item(scores, tables, item)
+            prefetch_item(scores, tables, item)
     return None
 
 
@@ -153,7 +153,7 @@ def look_up(
     visited: Any,
 ) -> Any:  # fmt: skip
     """Find all of the first visits of ``visited.visit_V`` at once."""
-    ask_for_visits(visits, order, rows, visited)
+    prefetch_visits(visits, order, rows, visited)
     find_contexts(visits, order, rows, known, tables, visited)
     find_rows(visits, deal, order, rows, known, tables, visited)
     find_positives(visits, rows, scores, tables, visited)
