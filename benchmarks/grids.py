@@ -376,7 +376,7 @@ def memory() -> list[Job]:
 def neighbours() -> list[Job]:
     """SD-Softmax with several numbers of neighbours in its memory, on validation rows."""
     return [
-        job(data, "sdsoftmax", seed, "valid", neighbours=k)
+        job(data, "sdsoftmax", seed, "valid", item_memory__neighbours=k)
         for data, seed, k in itertools.product(NEIGHBOURLY, (0, 1), (50, 100, 200, 400))
     ]
 
@@ -384,7 +384,7 @@ def neighbours() -> list[Job]:
 def neighbours_of_quick() -> list[Job]:
     """The same for quick, which has to be there in seconds."""
     return [
-        job(data, "quick", 0, "valid", neighbours=k)
+        job(data, "quick", 0, "valid", item_memory__neighbours=k)
         for data, k in itertools.product(NEIGHBOURLY, (50, 100, 200))
     ]
 
