@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from sdgar.contracts import Objective, Sampler
@@ -11,7 +11,8 @@ from sdgar.parts.register import Ingredients
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
 from sdgar.systems.learner import Sampling
-from sdgar.systems.spaces import STEPS, Range, Space
+from sdgar.systems.recipe import SystemSpec
+from sdgar.systems.spaces import STEPS, Range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +39,12 @@ class AOBPR(Factorized):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "aobpr"
-    searched: ClassVar[Space] = {**STEPS, "rank_scale": Range(0.003, 0.3)}
-    l2_rule: ClassVar[float] = 0.09
+    _spec: ClassVar[SystemSpec] = replace(
+        Factorized._spec,
+        name="aobpr",
+        searched={**STEPS, "rank_scale": Range(0.003, 0.3)},
+        l2_scale=0.09,
+    )
 
     rank_scale: float = 0.05
     """The scale λ of the ranks r that are drawn, P(r) ∝ exp(-r/λ), as a share of the items; a small
@@ -48,10 +52,10 @@ class AOBPR(Factorized):
     sampler: AdaptiveSampling = AdaptiveSampling()
     """How negatives are drawn."""
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Return the pairwise logistic loss."""
         return objectives.bpr(given)
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the sampler that draws by rank in one of the factors."""
         return samplers.adaptive(given, rank_scale=self.rank_scale)

@@ -1,37 +1,28 @@
-"""The base class of all systems: settings by name, recommending, measuring and saving.
+"""The base class of all systems: settings by name, training, recommending, measuring and saving.
 
-Systems follow scikit-learn's manner: hyper-parameters in the constructor, ``fit`` returns self, and
+Systems follow scikit-learn's manner: settings in the constructor, ``fit`` returns self, and
 fitted attributes end in an underscore. Nothing is checked before ``fit``, so that ``get_params``,
 ``set_params`` and scikit-learn's ``clone`` work on any values.
+
+What recommends and measures is imported once a model is fitted, as a system alone needs none of it.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from sdgar._version import __version__
-from sdgar.arguments import one_of
-from sdgar.data.features import Features
+from sdgar.arguments import of_kind, one_of
 from sdgar.data.interactions import Interactions
 from sdgar.errors import SdgarWarning, UsageError
-from sdgar.evaluation.report import Report
-from sdgar.models.fold_in import Rule, VectorRule
-from sdgar.models.model import Model
-from sdgar.recommend.adding import Events
-from sdgar.recommend.artifact import Artifact
-from sdgar.recommend.explain import One
-from sdgar.recommend.histories import Histories
-from sdgar.recommend.measuring import Beside, require_rows
-from sdgar.recommend.questions import Raw
-from sdgar.recommend.recommender import Recommender
-from sdgar.recommend.rules import Reranking, Rules
 from sdgar.settings import (
     KS,
+    METRIC,
     VANISHED,
     Group,
     default_of,
@@ -44,14 +35,31 @@ from sdgar.show import progress
 from sdgar.show.printed import Described
 from sdgar.systems.checks import plain_value, require_kind
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.spaces import Space
-from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.fit import FitOptions
-from sdgar.training.trained import OnPhase, Phase, Trained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self, Unpack
+
+    import torch
+
+    from sdgar.contracts import System
+    from sdgar.data.features import Features
+    from sdgar.evaluation.report import Report
+    from sdgar.models.fold_in import Rule
+    from sdgar.models.model import Model
+    from sdgar.recommend.adding import Events
+    from sdgar.recommend.explain import One
+    from sdgar.recommend.histories import Histories
+    from sdgar.recommend.measuring import Beside
+    from sdgar.recommend.questions import Raw
+    from sdgar.recommend.recommender import Recommender
+    from sdgar.recommend.rules import Reranking, Rules
+    from sdgar.training.fit import FitOptions
+    from sdgar.training.fitting import Fit
+    from sdgar.training.memory import Memory
+    from sdgar.training.trained import OnPhase, Trained
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -70,18 +78,21 @@ def estimator(kind: _Class) -> _Class:
     return made  # type: ignore[no-any-return]
 
 
-def register_system(name: str) -> Callable[[_Class], _Class]:
-    """Register a system of your own under a name, for ``--system``, ``compare`` and ``tune``.
+def register_system(name: str, *, searched: Space | None = None) -> Callable[[_Class], _Class]:
+    """Register a custom system under a name, for ``--system``, ``compare`` and ``tune``.
+
+    ``searched`` are the settings that ``tune`` searches, with the values it tries; by default they
+    are those of the base class.
 
     >>> from sdgar.extend import Factorized, objectives, samplers
     >>> @sdgar.register_system("popular-bpr")
     ... class PopularBPR(Factorized):
     ...     '''BPR whose negatives are drawn by popularity.'''
     ...
-    ...     def make_objective(self, given):
+    ...     def _make_objective(self, given):
     ...         return objectives.bpr(given)
     ...
-    ...     def make_sampler(self, given):
+    ...     def _make_sampler(self, given):
     ...         return samplers.popularity(given)
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = PopularBPR(dim=2, epochs=3, early_stopping=False).fit(data)
@@ -91,7 +102,9 @@ def register_system(name: str) -> Callable[[_Class], _Class]:
 
     def register(kind: _Class) -> _Class:
         own: Any = kind
-        own.system_name = name
+        known: SystemSpec = own._spec
+        space = known.searched if searched is None else searched
+        own._spec = replace(known, name=name, searched=space)
         made: Any = estimator(own)
         SYSTEMS.add(name, made)
         return made  # type: ignore[no-any-return]
@@ -101,20 +114,9 @@ def register_system(name: str) -> Callable[[_Class], _Class]:
 
 @estimator
 class Estimator(Described):
-    """The base class of all models: parameters, recommending, measuring and saving."""
+    """The base class of all models: settings, training, recommending, measuring and saving."""
 
-    system_name: ClassVar[str] = ""
-    computed_by: ClassVar[str] = "counting"
-    """The words that stand in place of the name of an engine for models that are computed, not
-    trained."""
-    uses_weights: ClassVar[bool] = True
-    """Whether the weights of rows count in what is learned."""
-    searched: ClassVar[Space] = {}
-    """The settings that ``sdgar tune`` searches, with the values it tries."""
-    looks_at_features: ClassVar[bool] = False
-    """Whether features of users and items play a part in what is learned."""
-    rules: ClassVar[Mapping[str, str]] = {}
-    """The words that say what a rule looks at, for each setting that can be left to a rule."""
+    _spec: ClassVar[SystemSpec] = SystemSpec()
 
     def __init__(self, **settings: Any) -> None:
         for f in fields(cast("Any", self)):
@@ -126,15 +128,38 @@ class Estimator(Described):
         group = self.__dict__.get(name)
         self.__dict__[name] = group.taken(name, value) if isinstance(group, Group) else value
 
+    @classmethod
+    def fast(cls) -> Estimator:
+        """Return a system that trains in seconds, with most of this one's accuracy."""
+        return cls._preset("fast")
+
+    @classmethod
+    def thorough(cls) -> Estimator:
+        """Return this system with settings that take longer for the last percent of accuracy."""
+        return cls._preset("thorough")
+
+    @classmethod
+    def _preset(cls, name: str) -> Estimator:
+        preset = cls._spec.presets.get(name)
+        if preset is None:
+            having = [
+                system
+                for system, kind in SYSTEMS.items()
+                if name in kind._spec.presets and system in SYSTEMS.entries
+            ]
+            raise UsageError(
+                f"{cls._spec.name} has no preset {name}. Use a system that has one: "
+                f"{', '.join(having)}.",
+                code="no_preset",
+            )
+        system, settings = preset
+        return SYSTEMS[system](**settings)
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings by name; with ``deep`` also those in groups, as sampler__states."""
         whole = {f.name: getattr(self, f.name) for f in fields(cast("Any", self))}
         inner = flat_settings(self) if deep else {}
         return whole | {name: value for name, value in inner.items() if name not in whole}
-
-    def plain_params(self) -> dict[str, Any]:
-        """Return all settings by nested names as JSON has them; a NumPy number becomes a number."""
-        return {name: plain_value(value) for name, value in flat_settings(self).items()}
 
     def set_params(self, **params: Any) -> Self:
         """Change settings by name; those in groups have nested names, as sampler__states."""
@@ -152,51 +177,6 @@ class Estimator(Described):
             setattr(self, group, whole.changed({inner: params[name]}))
         return self
 
-    def changed(self, **settings: Any) -> Self:
-        """Return a system that is not fitted, with some settings changed."""
-        return type(self)(**self.get_params(deep=False)).set_params(**settings)
-
-    def decided(self, data: Interactions) -> dict[str, Any]:
-        """Return the settings that are left to a rule, with the values it gives for the data."""
-        return {}
-
-    def left_out(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those values whose settings are left to a rule."""
-        own = flat_settings(self)
-        return {name: value for name, value in values.items() if own[name] is None}
-
-    def settled(self, data: Interactions) -> Self:
-        """Return the same system with nothing left to a rule."""
-        return self.changed(**self.decided(data))
-
-    def fold_rule(self, data: Interactions) -> Rule | None:
-        """Return how new users are folded into a model that was trained on these rows.
-
-        The answer is None if they cannot be, which is the case here.
-        """
-        return None
-
-    def check_settings(self) -> None:
-        """Raise if a setting is known to be wrong before any data is read."""
-
-    def fit_options(self) -> FitOptions | None:
-        """Return how long the model trains and when it looks; None if it is computed at once."""
-        return None
-
-    def further_options(self) -> FitOptions | None:
-        """Return how long training goes on from an earlier model; None if all is computed anew."""
-        return None
-
-    @property
-    def folds_in(self) -> bool:
-        """Whether new users can be folded into its models, from their histories."""
-        return self.fold_rule(_some()) is not None
-
-    @property
-    def places_items(self) -> bool:
-        """Whether its models can have a place for items without events, by their features."""
-        return isinstance(self.fold_rule(_some()), VectorRule)
-
     def fit(
         self,
         train: Interactions,
@@ -204,53 +184,34 @@ class Estimator(Described):
         *,
         refit: bool = False,
         on_epoch: OnPhase | None = None,
-        checkpoints: Checkpoints | None = None,
         verbose: bool | None = None,
     ) -> Self:
-        """Learn from interactions, and print progress unless ``verbose`` is False.
+        """Train on interactions, and show progress unless ``verbose`` is False.
 
-        ``refit=True`` lets the model learn from ``valid`` too, once the epoch is chosen.
+        With ``valid`` the epoch is chosen on it and the best weights are kept; ``refit=True``
+        then trains once more, as long, on both parts. Without ``valid``, 10 % of the rows (of at
+        most 5,000 users) are set aside to choose the number of epochs, and the model is then
+        trained as long on all. Where the learning rate falls, the number of epochs is fixed: the
+        first half leaves those rows out, and the second continues with all. Systems without epochs
+        are computed from the training rows, and with ``refit=True`` from both parts.
+
+        ``on_epoch`` is called after every epoch, with "choose" while the number of epochs is
+        chosen or "final" while the model that is kept is trained, and with the epoch's record:
+        its number ``epoch``, its ``loss``, and the NDCG@50 on validation rows, ``metric``, which
+        is None if this epoch was not evaluated on them.
+
+        >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+        >>> losses = []
+        >>> model = sdgar.BPR(epochs=3, early_stopping=False)
+        >>> model = model.fit(data, on_epoch=lambda phase, record: losses.append(record.loss))
+        >>> len(losses)
+        3
         """
-        raise NotImplementedError
+        from sdgar.training.fitting import Fit
 
-    def fit_as_the_paper(
-        self,
-        train: Interactions,
-        test: Interactions,
-        *,
-        on_epoch: OnPhase | None = None,
-        checkpoints: Checkpoints | None = None,
-        verbose: bool | None = None,
-    ) -> Self:
-        """Learn from ``train``, with the epoch chosen on the TEST rows as the paper does."""
-        raise NotImplementedError
-
-    def fit_all(
-        self,
-        everything: Interactions,
-        *,
-        on_epoch: OnPhase | None = None,
-        checkpoints: Checkpoints | None = None,
-        verbose: bool | None = None,
-    ) -> Self:
-        """Learn from all rows, after a measurement, for as many epochs as were chosen before."""
-        raise NotImplementedError
-
-    def require_goes_on(self) -> None:
-        """Raise if training cannot go on from an earlier model; computed systems begin anew."""
-
-    def fit_further(
-        self,
-        rows: Interactions,
-        before: Recommender,
-        *,
-        phase: Phase = "final",
-        on_epoch: OnPhase | None = None,
-        checkpoints: Checkpoints | None = None,
-        verbose: bool | None = None,
-    ) -> Self:
-        """Go on from an earlier model, with all rows that are to be learned from."""
-        raise NotImplementedError
+        self._require_sound(train, valid)
+        self._fit(Fit(rows=train, valid=valid, refit=refit, on_epoch=on_epoch, verbose=verbose))
+        return self
 
     def partial_fit(
         self,
@@ -260,13 +221,13 @@ class Estimator(Described):
         vanished: str = "keep",
         verbose: bool | None = None,
     ) -> Self:
-        """Learn from the first rows, and with every later call go on with more of them.
+        """Train on the first rows, and with every later call continue with more of them.
 
-        The first call is ``fit``. Later ones go on from the model that there is: it keeps what it
-        knows of users and items, those that are new are folded in, and a few epochs follow. The
-        rows may be new ones alone or all up to today. Rows that the model has and ``data`` lacks
-        stay; ``vanished="drop"`` leaves them out, with users and items that have no others. Systems
-        without epochs are computed anew. ``y`` is ignored; scikit-learn passes it.
+        The first call is ``fit``. Later ones continue from the fitted model: users and items that
+        it contains keep their vectors, new ones are folded in, and a few epochs follow. The rows
+        may be new ones alone or all up to today. Rows that the model has and ``data`` lacks stay;
+        ``vanished="drop"`` leaves them out, with users and items that have no others. Systems
+        without epochs are computed again. ``y`` is ignored; scikit-learn passes it.
 
         >>> monday = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
         >>> model = sdgar.BPR(dim=2, epochs=3, early_stopping=False).partial_fit(monday)
@@ -275,19 +236,17 @@ class Estimator(Described):
         >>> sorted(model.recommend([3], k=2)["item"])
         ['c', 'd']
         """
+        from sdgar.training.fitting import Fit
+
         one_of("vanished", vanished, VANISHED)
         if not self.__sklearn_is_fitted__():
             return self.fit(data, verbose=verbose)
-        require_rows("data", data)
+        _require_rows("data", data)
         before = self.recommender_
         rows = before.rows_with(data) if vanished == "keep" else data
-        return self.fit_further(rows, before, verbose=verbose)
-
-    @property
-    def trained_(self) -> Trained:
-        """The model and how it was trained; it is there once ``fit`` was called."""
-        self.recommender_  # noqa: B018  says that fit must be called first
-        return self.__dict__["_trained"]  # type: ignore[no-any-return]
+        self._require_sound(rows, None)
+        self._fit(Fit(rows=rows, protocol="warm", before=before, verbose=verbose))
+        return self
 
     @property
     def recommender_(self) -> Recommender:
@@ -385,15 +344,98 @@ class Estimator(Described):
 
         ``y`` is ignored; scikit-learn passes it.
         """
-        look = FitOptions()
-        return self.evaluate(test, ks=(look.k,)).means()[look.metric]
+        k = int(METRIC.partition("@")[2])
+        return self.evaluate(test, ks=(k,)).means()[METRIC]
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted model as a folder."""
         return self.recommender_.save(path, overwrite=overwrite)
 
+    # What follows is for subclasses, and for recipes (``systems/recipe.py``).
+
+    def _fit(self, how: Fit) -> None:
+        """Train as the record of fitting says, and keep the model."""
+        raise NotImplementedError
+
+    def _compose(
+        self,
+        data: Interactions,
+        *,
+        seed: int,
+        device: torch.device | None = None,
+        start: bool = True,
+    ) -> System:
+        """Return the parts of the system; raise if it has none."""
+        raise UsageError(f"{self._spec.name} is computed at once and has no parts.")
+
+    def _decided(self, data: Interactions) -> dict[str, Any]:
+        """Return the settings that are left to a rule, with the values it gives for the data."""
+        return {}
+
+    def _left_to_rules(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those values whose settings have none."""
+        own = flat_settings(self)
+        return {name: value for name, value in values.items() if own[name] is None}
+
+    def _changed(self, **settings: Any) -> Self:
+        """Return a system that is not fitted, with some settings changed."""
+        return type(self)(**self.get_params(deep=False)).set_params(**settings)
+
+    def _settled(self, data: Interactions) -> Self:
+        """Return the same system with nothing left to a rule."""
+        return self._changed(**self._decided(data))
+
+    def _fold_rule(self, data: Interactions) -> Rule | None:
+        """Return how new users are folded into a model of these rows; None if they cannot be."""
+        return None
+
+    def _check(self) -> None:
+        """Raise if a setting is known to be wrong before any data is read."""
+
+    def _require_warm_start(self) -> None:
+        """Raise if training cannot continue from an earlier model; computed systems start again."""
+
+    def _loop(self) -> FitOptions | None:
+        """Return how long the model trains and when it is evaluated; None without epochs."""
+        return None
+
+    def _warm_loop(self) -> FitOptions | None:
+        """Return how long training continues from an earlier model; None without epochs."""
+        return None
+
+    def _item_memory(self, data: Interactions) -> Memory | None:
+        """Return how the item memory is made that is added to the model; None without one."""
+        return None
+
+    @property
+    def _folds_in(self) -> bool:
+        """Whether new users can be folded into its models, from their histories."""
+        return self._fold_rule(some_rows()) is not None
+
+    @property
+    def _places_items(self) -> bool:
+        """Whether its models can place items without events, by their features."""
+        from sdgar.models.fold_in import VectorRule
+
+        return isinstance(self._fold_rule(some_rows()), VectorRule)
+
+    @property
+    def _looks_at_features(self) -> bool:
+        """Whether features of users and items change what is learned."""
+        return False
+
+    @property
+    def _trained_as(self) -> Trained:
+        """The model and how it was trained; raise if ``fit`` was not called."""
+        self.recommender_  # noqa: B018  raises if it is not fitted
+        return self.__dict__["_trained"]  # type: ignore[no-any-return]
+
+    def _plain_params(self) -> dict[str, Any]:
+        """Return all settings by nested names as JSON has them; a NumPy number becomes a number."""
+        return {name: plain_value(value) for name, value in flat_settings(self).items()}
+
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn asks of a model before it searches its settings."""
+        """Return the tags by which scikit-learn treats a model when it searches its settings."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
@@ -411,38 +453,42 @@ class Estimator(Described):
             return [f"{title}, not fitted yet: call fit(train)"]
         return [f"{title}, fitted", *self.recommender_.summary()]
 
-    def _tell_done(self, seconds: float, verbose: bool | None) -> None:
-        """Say that the model has been computed."""
-        progress.tell(f"{self.system_name} is ready after {seconds:.1f} s", verbose=verbose)
+    def _show_ready(self, seconds: float, verbose: bool | None) -> None:
+        """Show that the model has been trained."""
+        progress.tell(f"{self._spec.name} is ready after {seconds:.1f} s", verbose=verbose)
 
     def _require_sound(self, train: Interactions, valid: Interactions | None) -> None:
         """Raise if settings or rows have a wrong type; warn if weights are not used."""
         types = types_of(type(self))
-        for name, value in self.plain_params().items():
+        for name, value in self._plain_params().items():
             if name in types:  # else it belongs to a part, which checks it
                 require_kind(name, value, types[name])
-        require_rows("train", train)
+        _require_rows("train", train)
         if valid is not None:
-            require_rows("valid", valid)
-        if train.weight_E is not None and not self.uses_weights:
+            _require_rows("valid", valid)
+        if train.weight_E is not None and not self._spec.uses_weights:
             warnings.warn(
-                f"{self.system_name} does not use the weights of rows: every row counts alike.",
+                f"{self._spec.name} does not use the weights of rows: every row counts alike.",
                 SdgarWarning,
                 stacklevel=3,
             )
 
     def _keep(self, model: Model, train: Interactions, about: dict[str, Any]) -> None:
+        """Keep the fitted model as a recommender, with what is saved about it."""
+        from sdgar.recommend.artifact import Artifact
+        from sdgar.recommend.recommender import Recommender
+
         made = Recommender(
             Artifact(
-                model=model.ruled_by(self.fold_rule(train)),
+                model=model.ruled_by(self._fold_rule(train)),
                 users=train.users,
                 items=train.items,
                 history=train.history,
                 about={
                     "created_by": f"sdgar {__version__}",
-                    "system": self.system_name,
-                    "hyper_parameters": self.plain_params(),
-                    "decided": self.decided(train),
+                    "system": self._spec.name,
+                    "hyper_parameters": self._plain_params(),
+                    "decided": self._decided(train),
                     "data": {"fingerprint": train.fingerprint(), "rows": train.account.as_dict()},
                     "context": list(train.context),
                     "seen_by": train.seen_by,
@@ -452,11 +498,16 @@ class Estimator(Described):
                 seen_neutral_E=train.seen_neutral_E,
             )
         )
-        if train.item_features is not None and not self.looks_at_features:
+        if train.item_features is not None and not self._looks_at_features:
             made = made.add_items(features=train.item_features)
         self.__dict__["_recommender"] = made
 
 
-def _some() -> Interactions:
-    """Return a few rows, by which a system says what its models can do."""
+def some_rows() -> Interactions:
+    """Return a few rows, on which a system is composed to see what it can do."""
     return Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
+
+
+def _require_rows(name: str, rows: object) -> None:
+    """Raise if something is no ``Interactions``."""
+    of_kind(name, rows, Interactions, "Read files and frames with sdgar.read(source).")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from sdgar.contracts import Objective, Sampler
@@ -9,7 +10,8 @@ from sdgar.parts import objectives, samplers
 from sdgar.parts.register import Ingredients
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
-from sdgar.training.fit import EarlyStopping
+from sdgar.systems.recipe import SystemSpec
+from sdgar.training.settings import EarlyStopping
 
 
 @estimator
@@ -24,7 +26,7 @@ class BPR(Factorized):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "bpr"
+    _spec: ClassVar[SystemSpec] = replace(Factorized._spec, name="bpr")
 
     learning_rate: float = 0.2
     """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
@@ -35,10 +37,10 @@ class BPR(Factorized):
     early_stopping: EarlyStopping = EarlyStopping(patience=10)
     """How the number of epochs is chosen on validation rows."""
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Return the pairwise logistic loss."""
         return objectives.bpr(given)
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the sampler that draws uniformly from the items that a user does not have."""
         return samplers.uniform(given)

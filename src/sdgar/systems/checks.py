@@ -11,7 +11,6 @@ from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER
 from sdgar.errors import DataError, UsageError
-from sdgar.recommend.cold import require_enough
 
 
 def plain_value(value: Any) -> Any:
@@ -96,14 +95,16 @@ def require_features_used(estimator: Any, data: Interactions) -> None:
     """Raise if features were given and nothing looks at them."""
     of_users, of_items = data.user_features is not None, data.item_features is not None
     require_looks_at_features(estimator, of_users=of_users, of_items=of_items)
-    if data.item_features is None or estimator.looks_at_features:
+    if data.item_features is None or estimator._looks_at_features:
         return
     if data.context != USER:
         raise UsageError(
-            f"features of items let {estimator.system_name} recommend items without events, which "
+            f"features of items let {estimator._spec.name} recommend items without events, which "
             "is not possible where a context has several fields. Leave the features out.",
             code="unused_features",
         )
+    from sdgar.recommend.cold import require_enough
+
     learned = int((data.item_features.ids.index_of(data.items.values) >= 0).sum())
     require_enough(learned, data.items, data.item_features)
 
@@ -114,12 +115,12 @@ def require_looks_at_features(estimator: Any, *, of_users: bool, of_items: bool)
     Features of items are of use to a system that can place new items among its vectors: those
     without events are recommended by them.
     """
-    if estimator.looks_at_features or not (of_users or of_items):
+    if estimator._looks_at_features or not (of_users or of_items):
         return
-    if of_users or not estimator.places_items:
-        whose = " of users" if of_users and estimator.places_items else ""
+    if of_users or not estimator._places_items:
+        whose = " of users" if of_users and estimator._places_items else ""
         raise UsageError(
-            f"system {estimator.system_name} looks at no features{whose}. Use discriminator "
+            f"system {estimator._spec.name} looks at no features{whose}. Use discriminator "
             "two-tower (--discriminator two-tower), or leave the features out. Features of items "
             "that have no events yet are used by ials, quick and sdsoftmax.",
             code="unused_features",

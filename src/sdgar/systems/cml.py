@@ -11,7 +11,8 @@ from sdgar.parts import discriminators, objectives, samplers
 from sdgar.parts.register import Ingredients
 from sdgar.systems.base import estimator
 from sdgar.systems.learner import Learner
-from sdgar.systems.spaces import RATES, Choice, Space
+from sdgar.systems.recipe import SystemSpec
+from sdgar.systems.spaces import RATES, Choice
 
 
 @estimator
@@ -29,13 +30,15 @@ class CML(Learner):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "cml"
-    searched: ClassVar[Space] = {
-        "learning_rate": RATES["adagrad"],
-        "margin": Choice((0.5, 1.0, 1.5, 2.0)),
-        "n_negatives": Choice((5, 20)),
-        "covariance": Choice((0.0, 0.1, 1.0, 10.0)),
-    }
+    _spec: ClassVar[SystemSpec] = SystemSpec(
+        name="cml",
+        searched={
+            "learning_rate": RATES["adagrad"],
+            "margin": Choice((0.5, 1.0, 1.5, 2.0)),
+            "n_negatives": Choice((5, 20)),
+            "covariance": Choice((0.0, 0.1, 1.0, 10.0)),
+        },
+    )
 
     learning_rate: float = 0.2
     """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
@@ -47,18 +50,18 @@ class CML(Learner):
     covariance: float = 0.0
     """The weight λ of the covariances between axes, which keeps axes from saying the same."""
 
-    def make_discriminator(self, given: Ingredients) -> Discriminator:
+    def _make_discriminator(self, given: Ingredients) -> Discriminator:
         """Return points in a unit ball, where nearer is better."""
         return discriminators.metric(given)
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Return the hinge that is weighed by the share of negatives within the margin."""
         return objectives.cml(given, margin=self.margin)
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the sampler that draws uniformly from the items that a user does not have."""
         return samplers.uniform(given)
 
-    def penalty(self, data: Interactions) -> float:
+    def _penalty(self, data: Interactions) -> float:
         """Return the weight of the covariances between axes."""
         return not_negative("covariance", self.covariance)

@@ -29,15 +29,17 @@ from sdgar.parts.register import (
 from sdgar.settings import Group, flat_settings, joined, nearest_setting
 from sdgar.systems.base import estimator
 from sdgar.systems.learner import Learner, Optimization, Sampling
-from sdgar.systems.loop import Looped
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.systems.spaces import RATES, Choice, Space
-from sdgar.training.fit import EarlyStopping, FitOptions
-from sdgar.training.memory import ItemMemory, Memory
+from sdgar.systems.spaces import RATES, Choice
+from sdgar.training.settings import EarlyStopping, ItemMemory
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from sdgar.training.fit import FitOptions
+    from sdgar.training.memory import Memory
 
 _LIKE = {"cosine": "sdsoftmax", "metric": "cml"}
 """The named system with the same tables of vectors, by discriminator."""
@@ -47,8 +49,8 @@ _LIKE_FACTORIZED = {
 """The named system with the same tables of vectors as factorization, by objective."""
 _NETWORK = {
     "dim": 32, "n_negatives": 16, "sampler__positives_per_visit": 1, "l2": 0.0,
-    "sampler__refit_every": 1, "epochs": Looped.epochs,
-    "early_stopping__every": Looped.early_stopping.every,
+    "sampler__refit_every": 1, "epochs": Learner.epochs,
+    "early_stopping__every": Learner.early_stopping.every,
     "optimizer__schedule": Learner.optimizer.schedule,
 }  # fmt: skip
 """The settings that networks are trained with, by Adam, unless others are given."""
@@ -159,13 +161,15 @@ class Composed(Learner):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "composed"
+    _spec: ClassVar[SystemSpec] = SystemSpec(
+        name="composed",
+        searched={
+            "learning_rate": RATES["adam"],
+            "n_negatives": Choice((1, 5, 16, 20, 32)),
+        },
+        rules=dict.fromkeys(_LEFT, "the parts"),
+    )
     # settings of parts are not searched: they differ from one composition to the next
-    searched: ClassVar[Space] = {
-        "learning_rate": RATES["adam"],
-        "n_negatives": Choice((1, 5, 16, 20, 32)),
-    }
-    rules: ClassVar[Mapping[str, str]] = dict.fromkeys(_LEFT, "the parts")
 
     discriminator: DiscriminatorPart = DiscriminatorPart()
     """The part that gives the scores."""
@@ -197,7 +201,7 @@ class Composed(Learner):
     validation rows where the named system with the same tables of vectors does so, and 0 elsewhere,
     which leaves them out."""
 
-    def make_discriminator(self, given: Ingredients) -> Discriminator:
+    def _make_discriminator(self, given: Ingredients) -> Discriminator:
         """Make the discriminator of this name; a network gets an adapter around it."""
         part, settings = DISCRIMINATORS[self._known("discriminator")], self._given("discriminator")
         if not is_module(part):
@@ -212,7 +216,7 @@ class Composed(Learner):
             if hasattr(module, "prepare"):
                 module.prepare(data)
         adapter = Adapter(
-            module, data.n_users, data.n_items, l2=self.penalty(data), name=self.discriminator.name,
+            module, data.n_users, data.n_items, l2=self._penalty(data), name=self.discriminator.name,
             settings=settings,
         )  # fmt: skip
         network = adapter.saved_whole()
@@ -220,75 +224,75 @@ class Composed(Learner):
             require_comes_back(network)
         return adapter.to(given.device)
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Make the objective of this name."""
         return OBJECTIVES[self._known("objective")](given, **self._given("objective"))
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Make the sampler of this name."""
         return SAMPLERS[self._known("sampler")](given, **self._given("sampler"))
 
-    def n_states(self) -> int:
+    def _n_states(self) -> int:
         """Return the number K of states of the generator; 0 without one."""
         if self.sampler.name != "decomposable":
             return 0
         return at_least("sampler__states", self._given("sampler").get("states", 1), 1)
 
-    def step(self) -> tuple[str, float]:
+    def _step(self) -> tuple[str, float]:
         """Return the optimiser as given; what is not given suits the discriminator."""
         twin = self._twin()
         name = self.optimizer.name or ("adam" if twin is None else "adagrad")
         by_rule = _RATE if twin is None or name != "adagrad" else twin.learning_rate
         return name, by_rule if self.learning_rate is None else self.learning_rate
 
-    def decided(self, data: Interactions) -> dict[str, Any]:
+    def _decided(self, data: Interactions) -> dict[str, Any]:
         """Return what is not given, as the named system with the same tables has it."""
         twin = self._twin()
-        by_rule = {} if twin is None else twin.decided(data)
-        return self._left_out(by_rule)
+        by_rule = {} if twin is None else twin._decided(data)
+        return self._defaults_of_twin(by_rule)
 
-    def fit_options(self) -> FitOptions:
+    def _loop(self) -> FitOptions:
         """Return the settings of the loop, with nothing left to a rule."""
-        return Learner.fit_options(self.changed(**self._left_out({})))
+        return Learner._loop(self._changed(**self._defaults_of_twin({})))
 
-    def beside(self, data: Interactions) -> Memory | None:
+    def _item_memory(self, data: Interactions) -> Memory | None:
         """Say which memory is added, as the named system with the same tables does by default."""
         twin = self._twin()
         none = self.item_memory.weight is None and (
             twin is None or twin.item_memory.weight is not None
         )
-        return Learner.beside(self.changed(item_memory=0.0) if none else self, data)
+        return Learner._item_memory(self._changed(item_memory=0.0) if none else self, data)
 
-    def _left_out(self, by_rule: dict[str, Any]) -> dict[str, Any]:
+    def _defaults_of_twin(self, by_rule: dict[str, Any]) -> dict[str, Any]:
         """Return a value for each setting that is not given; some follow a rule of the data."""
         twin = self._twin()
         found: dict[str, Any] = dict(_NETWORK)
         if twin is not None:
             own = flat_settings(twin)
             found |= {name: own[name] for name in found if name in own}
-            found["epochs"] = twin.fit_options().epochs
+            found["epochs"] = twin._loop().epochs
         found |= by_rule
         if self.sampler.name not in _ONE_POOL:
             found["sampler__positives_per_visit"] = 1
         if self.sampler.name == "first-violation":
             found["n_negatives"] = 1
-        found["optimizer"], found["learning_rate"] = self.step()
-        return self.left_out({name: found[name] for name in _LEFT})
+        found["optimizer"], found["learning_rate"] = self._step()
+        return self._left_to_rules({name: found[name] for name in _LEFT})
 
     @property
-    def looks_at_features(self) -> bool:  # type: ignore[override]
+    def _looks_at_features(self) -> bool:  # type: ignore[override]
         """Whether the discriminator looks at features of users and items."""
         return bool(
             getattr(DISCRIMINATORS.get(self.discriminator.name), "looks_at_features", False)
         )
 
-    def fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule of the network if it has one; cosines can have that of sdsoftmax."""
         part = DISCRIMINATORS.get(self.discriminator.name)
         if (self.discriminator.name, self.objective.name) == ("cosine", "sdsoftmax"):
             tau = self._given("discriminator").get("tau")
             rho = self._given("objective").get("rho", SDSoftmax.similarity.rho)
-            return SDSoftmax(tau=tau, similarity__rho=rho).fold_rule(data)
+            return SDSoftmax(tau=tau, similarity__rho=rho)._fold_rule(data)
         if part is None or not is_module(part):
             return None
         return ByNetwork() if hasattr(part, "fold_in") and hasattr(part, "vectors") else None

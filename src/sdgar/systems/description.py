@@ -17,6 +17,7 @@ from sdgar.systems.base import Estimator
 from sdgar.systems.composed import Composed
 from sdgar.systems.learner import Learner
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import recipe_of, spec_of
 from sdgar.systems.spaces import Choice, Range
 
 _DEVICES = {"fused-cpu": torch.device("cpu"), "fused-gpu": torch.device("cuda")}
@@ -26,7 +27,7 @@ def described(system: str) -> dict[str, Any]:
     """Return everything about one system, as plain values."""
     if system not in SYSTEMS:
         raise unknown_name("system", system, SYSTEMS)
-    kind, space = SYSTEMS[system], SYSTEMS[system].searched
+    kind, space = SYSTEMS[system], spec_of(SYSTEMS[system]).searched
     return {
         "name": system,
         "class": f"{'sdgar' if system in SYSTEMS.entries else kind.__module__}.{kind.__name__}",
@@ -63,13 +64,13 @@ def _abilities(kind: type[Estimator]) -> dict[str, str]:
     if kind is Composed:
         new_users = f"with discriminator {', '.join(knowing)}, or cosine and objective sdsoftmax"
         features = f"with discriminator {', '.join(looking)}"
-    elif kind().folds_in:
+    elif recipe_of(kind()).folds_in:
         new_users = "yes"
     contexts = "only those that training has seen"
     if _knows_fields(kind):
         contexts = "also those that training has not seen"
     return {
-        "uses row weights": "yes" if kind.uses_weights else "no: every row counts alike",
+        "uses row weights": "yes" if spec_of(kind).uses_weights else "no: every row counts alike",
         "takes new users by their history": new_users,
         "looks at features": features,
         "contexts of several fields": contexts,
@@ -84,7 +85,7 @@ def _some(*, fields: bool) -> Interactions:
 
 
 def _system(kind: type[Learner], *, fields: bool = False) -> System:
-    return kind().compose(_some(fields=fields), seed=0)
+    return recipe_of(kind()).compose(_some(fields=fields), seed=0)
 
 
 def _knows_fields(kind: type[Estimator]) -> bool:
@@ -100,7 +101,7 @@ def _knows_fields(kind: type[Estimator]) -> bool:
 def _engines(kind: type[Estimator]) -> dict[str, str]:
     """Ask each fused engine whether it runs the system as it is by default."""
     if not issubclass(kind, Learner):
-        return {"computed by": kind.computed_by}
+        return {"computed by": spec_of(kind).computed_by}
     made, said = _system(kind), {}
     for name, device in _DEVICES.items():
         answer = ENGINES[name].covers(made, device)

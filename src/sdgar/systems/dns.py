@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from sdgar.contracts import Objective, Sampler
@@ -9,7 +10,8 @@ from sdgar.parts import objectives, samplers
 from sdgar.parts.register import Ingredients
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
-from sdgar.systems.spaces import STEPS, Choice, Space
+from sdgar.systems.recipe import SystemSpec
+from sdgar.systems.spaces import STEPS, Choice
 
 
 @estimator
@@ -24,19 +26,22 @@ class DNS(Factorized):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "dns"
-    searched: ClassVar[Space] = {**STEPS, "candidates": Choice((2, 5, 10, 20))}
-    l2_rule: ClassVar[float] = 0.12
+    _spec: ClassVar[SystemSpec] = replace(
+        Factorized._spec,
+        name="dns",
+        searched={**STEPS, "candidates": Choice((2, 5, 10, 20))},
+        l2_scale=0.12,
+    )
 
     learning_rate: float = 0.2
     """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     candidates: int = 10
     """How many items are drawn uniformly for each negative; the one with the best score is kept."""
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Return the pairwise logistic loss."""
         return objectives.bpr(given)
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the sampler that takes the best scored of some uniform draws."""
         return samplers.hardest(given, candidates=self.candidates)

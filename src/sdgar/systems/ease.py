@@ -22,8 +22,9 @@ from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import ItemWeights
 from sdgar.systems.base import estimator
+from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Choice, Range, Space
+from sdgar.systems.spaces import Choice, Range
 
 _BLOCK, _SMALL_BLOCK = 1024, 128
 _BLOCK_BYTES = 64 << 20
@@ -51,16 +52,18 @@ class EASE(Solver):
     ['b']
     """
 
-    system_name: ClassVar[str] = "ease"
-    computed_by: ClassVar[str] = "matrix inverse"
-    searched: ClassVar[Space] = {
-        "l2": Range(3.0, 3000.0),
-        "beta": Choice((0.0, 0.25, 0.5)),
-        "dropout": Choice((0.0, 0.2, 0.4, 0.6)),
-        "xi": Choice((0.0, 0.1, 0.3)),
-        "alpha": Choice((0.0, 0.1, 0.2, 0.3)),
-    }
-    uses_weights: ClassVar[bool] = False
+    _spec: ClassVar[SystemSpec] = SystemSpec(
+        name="ease",
+        computed_by="matrix inverse",
+        searched={
+            "l2": Range(3.0, 3000.0),
+            "beta": Choice((0.0, 0.25, 0.5)),
+            "dropout": Choice((0.0, 0.2, 0.4, 0.6)),
+            "xi": Choice((0.0, 0.1, 0.3)),
+            "alpha": Choice((0.0, 0.1, 0.2, 0.3)),
+        },
+        uses_weights=False,
+    )
 
     l2: float = 100.0
     """The weight λ of the squared weights between items, in units of the mean user weight."""
@@ -77,11 +80,11 @@ class EASE(Solver):
     ram_gib: float = 0.0
     """The most memory in GiB that may be used; 0 means half of what is free."""
 
-    def fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule by which the history of a new user is multiplied by the weights."""
         return ByHistory()
 
-    def solve(self, data: Interactions, *, device: torch.device) -> ItemWeights:
+    def _solve(self, data: Interactions, *, device: torch.device) -> ItemWeights:
         """Count which items occur together, invert the counts, and scale."""
         l2, beta = not_negative("l2", self.l2), not_negative("beta", self.beta)
         dropout, xi = below_one("dropout", self.dropout), below_one("xi", self.xi)

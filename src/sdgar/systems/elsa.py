@@ -18,8 +18,9 @@ from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import ItemVectors
 from sdgar.systems.base import estimator
+from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Choice, Range, Space
+from sdgar.systems.spaces import Choice, Range
 
 _TABLES = 7
 """How many tables of the size of A are held at once: itself, its directions, gradients, moments."""
@@ -41,13 +42,15 @@ class ELSA(Solver):
     ['b']
     """
 
-    system_name: ClassVar[str] = "elsa"
-    computed_by: ClassVar[str] = "gradient steps on normalised histories"
-    searched: ClassVar[Space] = {
-        "learning_rate": Range(0.003, 0.3),
-        "epochs": Choice((5, 10, 20, 40)),
-    }
-    uses_weights: ClassVar[bool] = False
+    _spec: ClassVar[SystemSpec] = SystemSpec(
+        name="elsa",
+        computed_by="gradient steps on normalised histories",
+        searched={
+            "learning_rate": Range(0.003, 0.3),
+            "epochs": Choice((5, 10, 20, 40)),
+        },
+        uses_weights=False,
+    )
 
     dim: int = 128
     """The number of coordinates D of the vector of each item."""
@@ -60,16 +63,16 @@ class ELSA(Solver):
     seed: int = 0
     """The seed that fixes the vectors that training starts from and the order of users."""
 
-    def fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule by which the vectors of a new user's items are summed."""
         return ByHistory()
 
-    def solve(self, data: Interactions, *, device: torch.device) -> ItemVectors:
+    def _solve(self, data: Interactions, *, device: torch.device) -> ItemVectors:
         """Start from random vectors, then take the steps of all epochs."""
         dim, seed = at_least("dim", self.dim, 1), check_seed(self.seed)
         rate = not_negative("learning_rate", self.learning_rate)
         at_once = at_least("batch_size", self.batch_size, 1)
-        require_memory(self.system_name, 4 * _TABLES * data.n_items * dim, device)
+        require_memory(self._spec.name, 4 * _TABLES * data.n_items * dim, device)
         start = torch.from_numpy(normal(seed, Stream.INIT_ITEM, data.n_items * dim))
         free_ID = (start / dim**0.5).reshape(data.n_items, dim).to(device).requires_grad_()
         history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)

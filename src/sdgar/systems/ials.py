@@ -16,8 +16,9 @@ from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import LeastSquares, Rule
 from sdgar.systems.base import estimator
+from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Choice, Range, Space
+from sdgar.systems.spaces import Choice, Range
 
 _INIT_SCALE = 0.1
 
@@ -38,14 +39,16 @@ class IALS(Solver):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "ials"
-    computed_by: ClassVar[str] = "alternating least squares"
-    searched: ClassVar[Space] = {
-        "alpha": Range(0.001, 1.0),
-        "l2": Range(0.0005, 0.5),
-        "power": Choice((0.0, 0.5, 1.0)),
-        "sweeps": Choice((8, 16)),
-    }
+    _spec: ClassVar[SystemSpec] = SystemSpec(
+        name="ials",
+        computed_by="alternating least squares",
+        searched={
+            "alpha": Range(0.001, 1.0),
+            "l2": Range(0.0005, 0.5),
+            "power": Choice((0.0, 0.5, 1.0)),
+            "sweeps": Choice((8, 16)),
+        },
+    )
 
     dim: int = 32
     """The number of coordinates D of the vector of each user and each item."""
@@ -61,15 +64,15 @@ class IALS(Solver):
     seed: int = 0
     """The seed that fixes the vectors of items that training starts from."""
 
-    def fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule by which the vector of a new user is solved for, as in half a sweep."""
         return LeastSquares(self.alpha, self.l2, self.power)
 
-    def solve(self, data: Interactions, *, device: torch.device) -> Factors:
+    def _solve(self, data: Interactions, *, device: torch.device) -> Factors:
         """Start from random vectors v ~ N(0, 0.1²/D), then sweep."""
         dim = at_least("dim", self.dim, 1)
         tables = 2 * 4 * (data.n_users + data.n_items) * dim
-        require_memory(self.system_name, tables + 4 * dim * dim, device)
+        require_memory(self._spec.name, tables + 4 * dim * dim, device)
         start = normal(check_seed(self.seed), Stream.INIT_ITEM, data.n_items * dim)
         item_ID = torch.from_numpy(start).reshape(data.n_items, dim).to(device)
         item_ID *= _INIT_SCALE / dim**0.5

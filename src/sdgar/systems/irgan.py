@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from sdgar.arguments import at_least, not_negative, one_of
@@ -18,8 +17,9 @@ from sdgar.samplers.softmax_generator import SoftmaxGenerator
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
 from sdgar.systems.learner import Sampling
-from sdgar.systems.spaces import STEPS, Choice, Range, Space
-from sdgar.training.fit import EarlyStopping
+from sdgar.systems.recipe import SystemSpec
+from sdgar.systems.spaces import STEPS, Choice, Range
+from sdgar.training.settings import EarlyStopping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +64,17 @@ class IRGAN(Factorized):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "irgan"
-    searched: ClassVar[Space] = {
-        **STEPS,
-        "sampler__temperature": Choice((0.1, 0.2, 0.5, 1.0)),
-        "sampler__learning_rate": Range(0.00003, 0.003),
-        "sampler__l2": Range(0.01, 3.0),
-    }
-    rules: ClassVar[Mapping[str, str]] = {"l2": ROWS, "sampler__l2": ROWS}
+    _spec: ClassVar[SystemSpec] = replace(
+        Factorized._spec,
+        name="irgan",
+        searched={
+            **STEPS,
+            "sampler__temperature": Choice((0.1, 0.2, 0.5, 1.0)),
+            "sampler__learning_rate": Range(0.00003, 0.003),
+            "sampler__l2": Range(0.01, 3.0),
+        },
+        rules={"l2": ROWS, "sampler__l2": ROWS},
+    )
 
     batch_size: int = 8192
     """How many training positives one step of the optimiser learns from."""
@@ -83,15 +86,15 @@ class IRGAN(Factorized):
     early_stopping: EarlyStopping = EarlyStopping(every=1)
     """How the number of epochs is chosen on validation rows."""
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Return the logistic loss."""
         return objectives.logistic(given)
 
-    def make_sampler(self, given: Ingredients) -> SoftmaxGenerator:
+    def _make_sampler(self, given: Ingredients) -> SoftmaxGenerator:
         """Return the generator, a softmax over all items."""
         one_of("side", self.side, ("discriminator", "generator"))
         how = self.sampler
-        l2 = self.decided(given.data).get("sampler__l2", how.l2)
+        l2 = self._decided(given.data).get("sampler__l2", how.l2)
         update = PolicyGradient(
             learning_rate=how.learning_rate,
             l2=not_negative("sampler__l2", l2),
@@ -111,13 +114,13 @@ class IRGAN(Factorized):
             update=update,
         )
 
-    def recommends(self, sampler: Sampler) -> Recommending | None:
+    def _recommends(self, sampler: Sampler) -> Recommending | None:
         """Return the generator, unless the discriminator is asked for."""
         return (
             sampler if self.side == "generator" and isinstance(sampler, SoftmaxGenerator) else None
         )
 
-    def decided(self, data: Interactions) -> dict[str, Any]:
+    def _decided(self, data: Interactions) -> dict[str, Any]:
         """Return both λ by their rules, unless they are given."""
         mine = {"sampler__l2": by_rows(0.8, data)} if self.sampler.l2 is None else {}
-        return super().decided(data) | mine
+        return super()._decided(data) | mine

@@ -13,8 +13,9 @@ from sdgar.maths.rows import Rows
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import SparseItemWeights
 from sdgar.systems.base import estimator
+from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Choice, Space
+from sdgar.systems.spaces import Choice
 
 
 @estimator
@@ -32,13 +33,15 @@ class ItemKNN(Solver):
     ['b']
     """
 
-    system_name: ClassVar[str] = "item-knn"
-    computed_by: ClassVar[str] = "counting"
-    searched: ClassVar[Space] = {
-        "neighbours": Choice((20, 50, 100, 200, 500)),
-        "shrink": Choice((0.0, 10.0, 30.0, 100.0, 300.0)),
-    }
-    uses_weights: ClassVar[bool] = False
+    _spec: ClassVar[SystemSpec] = SystemSpec(
+        name="item-knn",
+        computed_by="counting",
+        searched={
+            "neighbours": Choice((20, 50, 100, 200, 500)),
+            "shrink": Choice((0.0, 10.0, 30.0, 100.0, 300.0)),
+        },
+        uses_weights=False,
+    )
 
     neighbours: int = 200
     """The number k of most similar items that an item keeps."""
@@ -46,11 +49,11 @@ class ItemKNN(Solver):
     """The number that is added to the denominator of the cosine, so that rare items are not similar
     by accident."""
 
-    def fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule by which the history of a new user is multiplied by the weights."""
         return ByHistory()
 
-    def solve(self, data: Interactions, *, device: torch.device) -> SparseItemWeights:
+    def _solve(self, data: Interactions, *, device: torch.device) -> SparseItemWeights:
         """Count which items occur together, and keep the most similar ones of every item."""
         k = min(at_least("neighbours", self.neighbours, 1), max(1, data.n_items - 1))
         shrink = not_negative("shrink", self.shrink)

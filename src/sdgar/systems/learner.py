@@ -9,23 +9,24 @@ import torch
 
 from sdgar.arguments import at_least, not_negative, one_of
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
-from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
-from sdgar.machine.memory import require_memory
-from sdgar.maths.optimizers import make_optimizer
 from sdgar.parts.register import Ingredients
-from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
 from sdgar.settings import Group
-from sdgar.systems.base import estimator
-from sdgar.systems.loop import CPU, Looped
-from sdgar.training import further
-from sdgar.training.fit import FitOptions
-from sdgar.training.further import WarmStart
-from sdgar.training.memory import ItemMemory, Memory
+from sdgar.systems.base import Estimator, estimator, some_rows
+from sdgar.systems.checks import require_features_used, require_learnable, require_plain
+from sdgar.systems.recipe import Recipe
+from sdgar.training.settings import EarlyStopping, ItemMemory, WarmStart
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from sdgar.data.interactions import Interactions
+    from sdgar.training.fit import FitOptions
+    from sdgar.training.fitting import Fit
+    from sdgar.training.memory import Memory
+    from sdgar.training.trained import Trained
+
+CPU = torch.device("cpu")
 SCHEDULES = ("constant", "linear")
 """The ways in which the learning rate can change."""
 
@@ -56,12 +57,22 @@ class Sampling(Group):
 
 
 @estimator
-class Learner(Looped):
+class Learner(Estimator):
     """A system of three parts: one scores, one proposes negatives, and one is minimised.
 
-    A subclass says how each part is made; ``compose`` puts them together.
+    It is trained in epochs. A subclass makes each part; ``_compose`` puts them together.
     """
 
+    epochs: int = 200
+    """The most passes over the training positives."""
+    early_stopping: EarlyStopping = EarlyStopping()
+    """How the number of epochs is chosen on validation rows."""
+    seed: int = 0
+    """The seed that fixes everything that is drawn."""
+    engine: str = "auto"
+    """The engine that runs the epochs: auto, fused-cpu, fused-gpu or eager."""
+    device: str = "auto"
+    """The device that computes: auto, cpu or cuda."""
     dim: int = 32
     """The number of coordinates D of the vector of each user and each item."""
     learning_rate: float = 0.1
@@ -79,59 +90,114 @@ class Learner(Looped):
     warm_start: WarmStart = WarmStart()
     """How training continues from an earlier model."""
 
-    def make_discriminator(self, given: Ingredients) -> Discriminator:
+    def _fit(self, how: Fit) -> None:
+        from sdgar.training import fitting
+
+        how = fitting.require_validation_used(how, early_stopping=self.early_stopping.enabled)
+        require_learnable(how.rows)
+        require_plain(self._plain_params())
+        require_features_used(self, how.rows)
+        self._require_rows(how.rows)
+        again = how.protocol == "all" or how.phase == "all"
+        found = fitting.train(
+            Recipe(self._settled(how.rows)),
+            how,
+            seed=self.seed,
+            engine=self.engine,
+            device=self.device,
+            measured=self._trained_as if again else None,
+        )
+        self._keep_trained(found.trained, found.rows, how.verbose, found.about)
+
+    def _keep_trained(
+        self,
+        trained: Trained,
+        train: Interactions,
+        verbose: bool | None,
+        about: dict[str, object] | None = None,
+    ) -> None:
+        """Keep a trained model, with what is saved about its training."""
+        self.__dict__["_trained"] = trained
+        self._keep(
+            trained.model,
+            train,
+            {
+                "engine": {
+                    "name": trained.engine,
+                    "why": trained.why,
+                    "deterministic": trained.deterministic,
+                },
+                "generator": trained.generator,
+                "seed": self.seed,
+                "best_epoch": trained.best_epoch,
+                "valid": trained.valid,
+                "memory": trained.memory,
+                **(about or {}),
+            },
+        )
+        self._show_ready(trained.seconds.total, verbose)
+
+    def _make_discriminator(self, given: Ingredients) -> Discriminator:
         """Make the part that scores."""
         raise NotImplementedError
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Make the loss that is minimised."""
         raise NotImplementedError
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Make the part that proposes negatives; the other two parts have been made by then."""
         raise NotImplementedError
 
-    def recommends(self, sampler: Sampler) -> Recommending | None:
+    def _recommends(self, sampler: Sampler) -> Recommending | None:
         """Return the part that recommends in the end; None if it is the discriminator."""
         return None
 
-    def compose(
-        self, data: Interactions, *, seed: int, device: torch.device = CPU, start: bool = True
+    def _compose(
+        self,
+        data: Interactions,
+        *,
+        seed: int,
+        device: torch.device | None = None,
+        start: bool = True,
     ) -> System:
-        """Make the parts of the system, with ``device`` to compute on.
+        """Return the parts of the system, with ``device`` to compute on; by default it is the CPU.
 
         Without ``start`` parts are not brought to where training starts, as a state follows.
         """
-        return self.settled(data)._compose(data, seed, device, start=start)
+        return self._settled(data)._compose_settled(data, seed, device or CPU, start=start)
 
-    def _compose(
+    def _compose_settled(
         self, data: Interactions, seed: int, device: torch.device, *, start: bool
     ) -> System:
         """Make the parts of a system that has nothing left to a rule."""
+        from sdgar.maths.optimizers import make_optimizer
+        from sdgar.samplers.dislikes import share_of, with_dislikes
+
         falls = one_of("optimizer__schedule", self.optimizer.schedule, SCHEDULES) == "linear"
         horizon = at_least("epochs", self.epochs, 1) if falls else None
-        optimizer = make_optimizer(*self.step(), horizon)
+        optimizer = make_optimizer(*self._step(), horizon)
         dim = at_least("dim", self.dim, 1)
         given = Ingredients(data, seed, device, dim, optimizer.row_wise, start)
-        given = replace(given, discriminator=self.make_discriminator(given))
-        given = replace(given, objective=self.make_objective(given))
+        given = replace(given, discriminator=self._make_discriminator(given))
+        given = replace(given, objective=self._make_objective(given))
         assert given.discriminator is not None
         assert given.objective is not None
-        proposes = self.make_sampler(given)
-        recommends = self.recommends(proposes)
+        proposes = self._make_sampler(given)
+        recommends = self._recommends(proposes)
         share = share_of(self.sampler.dislikes)
         if share and recommends is not None:
             raise UsageError(
-                f"{self.system_name} lets its generator recommend, which learns from its own draws "
+                f"{self._spec.name} lets its generator recommend, which learns from its own draws "
                 "and not from dislikes. Set sampler__dislikes to 0.",
                 code="unused_dislikes",
             )
         own = getattr(self, "refit_every", None)  # a system of somebody else may have it as its own
         refit_every = getattr(self.sampler, "refit_every", own)
         return System(
-            name=self.system_name,
+            name=self._spec.name,
             discriminator=given.discriminator,
-            sampler=with_dislikes(self.system_name, proposes, given.objective, data, share),
+            sampler=with_dislikes(self._spec.name, proposes, given.objective, data, share),
             objective=given.objective,
             optimizer=optimizer,
             n_negatives=at_least("n_negatives", self.n_negatives, 1),
@@ -139,85 +205,106 @@ class Learner(Looped):
             positives_per_visit=at_least(
                 "sampler__positives_per_visit", self.sampler.positives_per_visit, 1
             ),
-            l2=self.penalty(data),
+            l2=self._penalty(data),
             refit_every=None if refit_every is None else at_least("refit_every", refit_every, 1),
             seen_elsewhere=data.fields is not None and data.seen_by == "user",
             recommends=recommends,
         )
 
-    def beside(self, data: Interactions) -> Memory | None:
-        """Say which memory is added to the trained model, if there is to be one.
+    def _item_memory(self, data: Interactions) -> Memory | None:
+        """Return how the item memory is made that is added to the trained model, if there is one.
 
-        Contexts of several fields have histories that are too short for a memory that is not asked
-        for.
+        Contexts of several fields have histories that are too short for an item memory; it is only
+        added to them if its weight is given.
         """
-        given, neighbours = self.item_memory, self.settled(data).item_memory.neighbours
+        from sdgar.training.memory import Memory
+
+        given, neighbours = self.item_memory, self._settled(data).item_memory.neighbours
         weight = None if given.weight is None else not_negative("item_memory", given.weight)
         memory = Memory.beside_vectors(data, weight, neighbours=neighbours, l2=given.l2)
         left_out = weight == 0 or (weight is None and data.fields is not None)
         return None if left_out else memory
 
-    def fit_options(self) -> FitOptions:
-        """Return the settings of the loop; with a falling rate it keeps the last epoch."""
-        return replace(Looped.fit_options(self), keep_last=self.optimizer.schedule == "linear")
+    def _loop(self) -> FitOptions:
+        """Return the settings of the loop, checked; with a falling rate it keeps the last epoch."""
+        from sdgar.training.fit import FitOptions
 
-    def going_on(self) -> Self:
-        """Return the system with the epochs and steps by which it goes on from an earlier model."""
+        stopping = self.early_stopping
+        return FitOptions(
+            epochs=self.epochs,
+            evaluate_every=stopping.every,
+            patience=stopping.patience,
+            early_stopping=stopping.enabled,
+            metric=stopping.metric,
+            keep_last=self.optimizer.schedule == "linear",
+        )
+
+    def _warm_loop(self) -> FitOptions:
+        """Return the settings of the loop that continues from an earlier model: all epochs run."""
+        return replace(self._warm_started()._loop(), early_stopping=False)
+
+    def _warm_started(self) -> Self:
+        """Return the system with the epochs and steps by which it continues from a model."""
         share = not_negative("warm_start__rate", self.warm_start.rate)
-        return self.changed(
+        return self._changed(
             epochs=at_least("warm_start__epochs", self.warm_start.epochs, 1),
-            learning_rate=share * self.step()[1],
+            learning_rate=share * self._step()[1],
             optimizer__schedule="linear",
         )
 
-    def require_goes_on(self) -> None:
-        """Raise if training cannot go on from an earlier model."""
-        some = Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
+    def _require_warm_start(self) -> None:
+        """Raise if training cannot continue from an earlier model."""
+        from sdgar.training.further import tables_of
+
         try:
-            further.tables_of(self.compose(some, seed=0, start=False))
+            tables_of(self._compose(some_rows(), seed=0, start=False))
         except DataError:  # what it needs of the data is not known yet
             return
 
-    def check_settings(self) -> None:
+    def _check(self) -> None:
         """Raise if the parts do not go together or a setting is out of range, before data is read.
 
-        The system is composed for a few made-up rows. What it needs of the data is not known yet,
+        The system is composed for a few synthetic rows. What it needs of the data is not known yet,
         so a lack of features or of times is no fault here.
         """
-        some = Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
-        require_memory(self.system_name, self.least_bytes(some), CPU)
+        from sdgar.machine.memory import require_memory
+
+        some = some_rows()
+        require_memory(self._spec.name, self._least_bytes(some), CPU)
         try:
-            self.compose(some, seed=0)
-            self.beside(some)
+            self._compose(some, seed=0)
+            self._item_memory(some)
         except DataError:
             return
 
-    def step(self) -> tuple[str, float]:
+    def _step(self) -> tuple[str, float]:
         """Return the optimiser that takes the steps, with its learning rate."""
         return self.optimizer.name, self.learning_rate
 
-    def penalty(self, data: Interactions) -> float:
+    def _penalty(self, data: Interactions) -> float:
         """Return λ, which weighs the discriminator's penalty."""
-        return not_negative("l2", self.decided(data).get("l2", getattr(self, "l2", 0.0)))
+        return not_negative("l2", self._decided(data).get("l2", getattr(self, "l2", 0.0)))
 
-    def least_bytes(self, data: Interactions) -> int:
+    def _least_bytes(self, data: Interactions) -> int:
         """Count the bytes of tables, of their gradients' sums and of one batch.
 
         Tables have D numbers a context and item, and where there is a generator K more; a batch
         has an index, a score and a probability for each negative.
         """
-        settled = self.settled(data)
-        width = at_least("dim", settled.dim, 1) + settled.n_states()
+        settled = self._settled(data)
+        width = at_least("dim", settled.dim, 1) + settled._n_states()
         rows = min(at_least("batch_size", settled.batch_size, 1), len(data))
         shared = at_least("sampler__positives_per_visit", settled.sampler.positives_per_visit, 1)
         drawn = -(-rows // shared) * at_least("n_negatives", settled.n_negatives, 1)
         return 2 * 4 * (data.n_users + data.n_items) * width + 16 * drawn
 
-    def n_states(self) -> int:
+    def _n_states(self) -> int:
         """Return the number K of states of the generator; 0 without one."""
         return 0
 
-    def require_composable(self, data: Interactions) -> None:
+    def _require_rows(self, data: Interactions) -> None:
         """Raise if negatives should come from dislikes and there are none."""
         if self.sampler.dislikes:
+            from sdgar.samplers.dislikes import require_dislikes
+
             require_dislikes(data)

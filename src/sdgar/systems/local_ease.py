@@ -15,8 +15,9 @@ from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.systems.base import estimator
+from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Choice, Range, Space
+from sdgar.systems.spaces import Choice, Range
 
 _DAY = 86_400.0
 
@@ -37,13 +38,15 @@ class LocalEASE(Solver):
     ['b']
     """
 
-    system_name: ClassVar[str] = "local-ease"
-    computed_by: ClassVar[str] = "least squares on neighbourhoods"
-    searched: ClassVar[Space] = {
-        "neighbours": Choice((20, 50, 100, 200)),
-        "l2": Range(2.0, 200.0),
-        "beta": Choice((0.0, 0.5, 1.0)),
-    }
+    _spec: ClassVar[SystemSpec] = SystemSpec(
+        name="local-ease",
+        computed_by="least squares on neighbourhoods",
+        searched={
+            "neighbours": Choice((20, 50, 100, 200)),
+            "l2": Range(2.0, 200.0),
+            "beta": Choice((0.0, 0.5, 1.0)),
+        },
+    )
 
     neighbours: int = 50
     """The number k of items that may speak for an item."""
@@ -57,11 +60,11 @@ class LocalEASE(Solver):
     half_life: float = 0.0
     """The number of days after which a row counts half; 0 lets old rows count like new ones."""
 
-    def fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> Rule | None:
         """The history of a new user is all that the weights need."""
         return ByHistory()
 
-    def solve(self, data: Interactions, *, device: torch.device) -> LocalItemWeights:
+    def _solve(self, data: Interactions, *, device: torch.device) -> LocalItemWeights:
         """Find neighbours and weights, in blocks of bounded memory."""
         rule = Neighbourhoods(
             k=min(at_least("neighbours", self.neighbours, 1), max(1, data.n_items - 1)),

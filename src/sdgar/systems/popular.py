@@ -9,7 +9,8 @@ from sdgar.models.factors import popularity
 from sdgar.models.fold_in import NoVector, Rule
 from sdgar.models.model import Model
 from sdgar.systems.base import estimator
-from sdgar.systems.computed import Computed
+from sdgar.systems.recipe import SystemSpec
+from sdgar.systems.solver import Computed
 
 
 @estimator
@@ -22,10 +23,9 @@ class MostPopular(Computed):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "popular"
-    uses_weights: ClassVar[bool] = False
+    _spec: ClassVar[SystemSpec] = SystemSpec(name="popular", uses_weights=False)
 
-    def fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule that gives everyone the same list, new or not."""
         return NoVector()
 

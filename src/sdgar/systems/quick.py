@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -18,9 +17,10 @@ from sdgar.parts import discriminators
 from sdgar.parts.register import Ingredients
 from sdgar.parts.rules import FEW_ROWS, neighbours_of, temperature_of
 from sdgar.systems.base import estimator
+from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Choice, Range, Space
-from sdgar.training.memory import ItemMemory, Memory
+from sdgar.systems.spaces import Choice, Range
+from sdgar.training.settings import ItemMemory
 
 _MOST_NEIGHBOURS = 100
 """A system of equations of so many unknowns for each item is still solved in seconds."""
@@ -42,14 +42,18 @@ class Quick(Solver):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "quick"
-    computed_by: ClassVar[str] = "sweeps of least squares and a memory"
-    searched: ClassVar[Space] = {
-        "item_memory": Choice((8.0, 16.0, 32.0, 64.0)),
-        "tau": Range(0.07, 0.5),
-        "item_memory__l2": Range(2.0, 200.0),
-    }
-    rules: ClassVar[Mapping[str, str]] = dict.fromkeys(("tau", "item_memory__neighbours"), FEW_ROWS)
+    _spec: ClassVar[SystemSpec] = SystemSpec(
+        name="quick",
+        uses_weights=False,
+        presets={"fast": ("quick", {})},
+        computed_by="sweeps of least squares and a memory",
+        searched={
+            "item_memory": Choice((8.0, 16.0, 32.0, 64.0)),
+            "tau": Range(0.07, 0.5),
+            "item_memory__l2": Range(2.0, 200.0),
+        },
+        rules=dict.fromkeys(("tau", "item_memory__neighbours"), FEW_ROWS),
+    )
 
     dim: int = 64
     """The number of coordinates D of the vector of each user and each item."""
@@ -64,24 +68,28 @@ class Quick(Solver):
     seed: int = 0
     """The seed that fixes the vectors of items that the sweeps start from."""
 
-    def decided(self, data: Interactions) -> dict[str, Any]:
+    def _decided(self, data: Interactions) -> dict[str, Any]:
         """Return what follows from the number of rows, unless it is given."""
         neighbours = neighbours_of(data, _MOST_NEIGHBOURS)
-        return self.left_out({"tau": temperature_of(data), "item_memory__neighbours": neighbours})
+        return self._left_to_rules(
+            {"tau": temperature_of(data), "item_memory__neighbours": neighbours}
+        )
 
-    def fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule that finds new users on the sphere, as for SD-Softmax."""
         tau = temperature_of(data) if self.tau is None else self.tau
         return OnSphere.after(data.history, data.n_items, tau=tau, rho=1.0)
 
-    def solve(self, data: Interactions, *, device: torch.device) -> Model:
+    def _solve(self, data: Interactions, *, device: torch.device) -> Model:
         """Sweep, then solve for the memory."""
+        from sdgar.training.memory import Memory
+
         dim, seed = at_least("dim", self.dim, 1), check_seed(self.seed)
-        require_memory(self.system_name, 4 * 4 * (data.n_users + data.n_items) * dim, device)
+        require_memory(self._spec.name, 4 * 4 * (data.n_users + data.n_items) * dim, device)
         given = Ingredients(data, seed, device, dim, row_wise=True)
         made = discriminators.cosine(given, tau=self.tau, sweeps=self.sweeps)
         vectors = made.learned().copied().model()
-        how = self.settled(data).item_memory
+        how = self._settled(data).item_memory
         weight = not_negative("item_memory", how.weight)
         memory = Memory.beside_vectors(data, weight, neighbours=how.neighbours, l2=how.l2)
         return weighted_sum(vectors, memory.of(data, device) if weight else None, weight)

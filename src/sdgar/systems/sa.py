@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from sdgar.contracts import Objective, Sampler
@@ -9,7 +10,8 @@ from sdgar.parts import objectives, samplers
 from sdgar.parts.register import Ingredients
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
-from sdgar.systems.spaces import STEPS, Choice, Space
+from sdgar.systems.recipe import SystemSpec
+from sdgar.systems.spaces import STEPS, Choice
 
 
 @estimator
@@ -27,9 +29,12 @@ class SA(Factorized):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "sa"
-    searched: ClassVar[Space] = {**STEPS, "temperature": Choice((0.1, 0.25, 0.5, 1.0))}
-    l2_rule: ClassVar[float] = 0.07
+    _spec: ClassVar[SystemSpec] = replace(
+        Factorized._spec,
+        name="sa",
+        searched={**STEPS, "temperature": Choice((0.1, 0.25, 0.5, 1.0))},
+        l2_scale=0.07,
+    )
 
     learning_rate: float = 0.2
     """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
@@ -39,10 +44,10 @@ class SA(Factorized):
     """The temperature T of the weights of negatives, ∝ exp(f/T) of their losses f; it is 1/α of the
     original."""
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Return the logistic loss, whose negatives have softmax weights that no gradient moves."""
         return objectives.sdgar(given, temperature=self.temperature, hold_weights=True)
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the sampler that draws uniformly from the items that a user does not have."""
         return samplers.uniform(given)

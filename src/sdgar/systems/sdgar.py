@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from sdgar.arguments import at_least, one_of
@@ -13,8 +13,9 @@ from sdgar.parts.samplers import STATIC, Ablation, ClosedFormSettings, closed_fo
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
 from sdgar.systems.learner import Sampling
-from sdgar.systems.spaces import STEPS, Choice, Space
-from sdgar.training.further import WarmStart
+from sdgar.systems.recipe import SystemSpec
+from sdgar.systems.spaces import STEPS, Choice
+from sdgar.training.settings import WarmStart
 
 _ABLATIONS: dict[str, Ablation] = {
     "decomposable": "none",
@@ -54,14 +55,17 @@ class SDGAR(Factorized):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "sdgar"
-    searched: ClassVar[Space] = {
-        **STEPS,
-        "temperature": _GRID,
-        "sampler__lambda_x": _GRID,
-        "sampler__lambda_y": _GRID,
-    }
-    l2_rule: ClassVar[float] = 0.07
+    _spec: ClassVar[SystemSpec] = replace(
+        Factorized._spec,
+        name="sdgar",
+        searched={
+            **STEPS,
+            "temperature": _GRID,
+            "sampler__lambda_x": _GRID,
+            "sampler__lambda_y": _GRID,
+        },
+        l2_scale=0.07,
+    )
 
     n_negatives: int = 5
     """How many negatives |S_c| are drawn for each positive."""
@@ -74,11 +78,11 @@ class SDGAR(Factorized):
     warm_start: WarmStart = WarmStart(rate=1.0)
     """How training continues from an earlier model."""
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Return the logistic loss, whose negatives have importance weights."""
         return objectives.sdgar(given, temperature=self.temperature, hold_weights=self.hold_weights)
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the generator, or the sampler that replaces it in an ablation."""
         kind = one_of("sampler", self.sampler.kind, (*_ABLATIONS, *STATIC))
         if kind in STATIC:
@@ -87,7 +91,7 @@ class SDGAR(Factorized):
             given, self.sampler, temperature=self.temperature, ablation=_ABLATIONS[kind]
         )
 
-    def n_states(self) -> int:
+    def _n_states(self) -> int:
         """Return the number K of states of the generator; 0 without one."""
         return (
             0
@@ -109,7 +113,7 @@ class SDGARPrinted(SDGAR):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "sdgar-printed"
+    _spec: ClassVar[SystemSpec] = replace(SDGAR._spec, name="sdgar-printed")
 
     sampler: ClosedFormSampling = ClosedFormSampling(
         target="linear", integrand="deviation", calibration="literal"

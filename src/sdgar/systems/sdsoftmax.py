@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sdgar.arguments import at_least, one_of
 from sdgar.contracts import Discriminator, Objective, Sampler
@@ -25,10 +24,22 @@ from sdgar.parts.samplers import STATIC, EMSettings, em_generator
 from sdgar.settings import Group
 from sdgar.systems.base import estimator
 from sdgar.systems.learner import Learner, Optimization, Sampling
-from sdgar.systems.spaces import RATES, Range, Space
-from sdgar.training.fit import EarlyStopping, FitOptions
-from sdgar.training.further import WarmStart
-from sdgar.training.memory import ItemMemory
+from sdgar.systems.recipe import SystemSpec
+from sdgar.systems.spaces import RATES, Range
+from sdgar.training.settings import EarlyStopping, ItemMemory, WarmStart
+
+if TYPE_CHECKING:
+    from sdgar.training.fit import FitOptions
+
+_THOROUGH = {
+    "dim": 256,
+    "epochs": 16,
+    "batch_size": 2048,
+    "sampler__positives_per_visit": 2,
+    "sampler__refit_every": 4,
+    "sampler__samples": 64,
+}
+"""The settings of the preset ``thorough``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,21 +91,24 @@ class SDSoftmax(Learner):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "sdsoftmax"
-    searched: ClassVar[Space] = {
-        "learning_rate": RATES["adagrad"],
-        "tau": Range(0.07, 0.5),
-        "l2": Range(0.02, 1.0),
-    }
-    rules: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        (
-            "tau",
-            "epochs",
-            "batch_size",
-            "sampler__positives_per_visit",
-            "item_memory__neighbours",
+    _spec: ClassVar[SystemSpec] = SystemSpec(
+        name="sdsoftmax",
+        presets={"fast": ("quick", {}), "thorough": ("sdsoftmax", _THOROUGH)},
+        searched={
+            "learning_rate": RATES["adagrad"],
+            "tau": Range(0.07, 0.5),
+            "l2": Range(0.02, 1.0),
+        },
+        rules=dict.fromkeys(
+            (
+                "tau",
+                "epochs",
+                "batch_size",
+                "sampler__positives_per_visit",
+                "item_memory__neighbours",
+            ),
+            FEW_ROWS,
         ),
-        FEW_ROWS,
     )
 
     dim: int = 128
@@ -129,25 +143,25 @@ class SDSoftmax(Learner):
     warm_start: WarmStart = WarmStart(epochs=3)
     """How training continues from an earlier model."""
 
-    def make_discriminator(self, given: Ingredients) -> Discriminator:
+    def _make_discriminator(self, given: Ingredients) -> Discriminator:
         """Return cosines over τ, or inner products."""
         how = self.similarity
         if one_of("similarity", how.kind, ("cosine", "dot")) == "dot":
             return discriminators.factorization(given)
         return discriminators.cosine(given, tau=self.tau, bias=how.bias, sweeps=how.sweeps)
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Return the softmax over all items, whose sum is estimated from the negatives."""
         return objectives.sdsoftmax(given, rho=self.similarity.rho)
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the generator, or the sampler that it is compared with."""
         one_of("sampler", self.sampler.kind, ("em", *STATIC))
         if self.sampler.kind in STATIC:
             return STATIC[self.sampler.kind](given)
         return em_generator(given, self.sampler)
 
-    def decided(self, data: Interactions) -> dict[str, Any]:
+    def _decided(self, data: Interactions) -> dict[str, Any]:
         """Return what follows from the number of rows, unless it is given or not used."""
         by_rule: dict[str, Any] = {"epochs": epochs_of(data)}
         by_rule["batch_size"] = batch_of(data)
@@ -155,21 +169,21 @@ class SDSoftmax(Learner):
         by_rule["item_memory__neighbours"] = neighbours_of(data)
         if self.similarity.kind == "cosine":
             by_rule["tau"] = temperature_of(data)
-        return self.left_out(by_rule)
+        return self._left_to_rules(by_rule)
 
-    def fit_options(self) -> FitOptions:
+    def _loop(self) -> FitOptions:
         """Return the settings of the loop; epochs that a rule decides are the most there can be."""
-        known = self if self.epochs is not None else self.changed(epochs=MOST_EPOCHS)
-        return Learner.fit_options(known)
+        known = self if self.epochs is not None else self._changed(epochs=MOST_EPOCHS)
+        return Learner._loop(known)
 
-    def fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule that finds new users on the sphere; inner products have none."""
         if self.similarity.kind != "cosine":
             return None
         tau = temperature_of(data) if self.tau is None else self.tau
         return OnSphere.after(data.history, data.n_items, tau=tau, rho=self.similarity.rho)
 
-    def n_states(self) -> int:
+    def _n_states(self) -> int:
         """Return the number K of states of the generator; 0 without one."""
         return (
             0

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from sdgar.data.interactions import Interactions
-from sdgar.engines.choose import choose_device
-from sdgar.machine import cores
-from sdgar.models.model import Model
 from sdgar.show import progress
-from sdgar.systems.base import estimator
+from sdgar.systems.base import Estimator, estimator
 from sdgar.systems.checks import require_features_used, require_learnable
-from sdgar.systems.computed import Computed
+
+if TYPE_CHECKING:
+    import torch
+
+    from sdgar.data.interactions import Interactions
+    from sdgar.models.model import Model
+    from sdgar.training.fitting import Fit
+
+
+@estimator
+class Computed(Estimator):
+    """A model without epochs, which is computed from all rows at once."""
+
+    def _compute(
+        self, train: Interactions, *, verbose: bool | None
+    ) -> tuple[Model, dict[str, Any]]:
+        """Return the model, and what is saved about how it was computed."""
+        raise NotImplementedError
+
+    def _fit(self, how: Fit) -> None:
+        """Compute the model; no epoch is chosen on validation or test rows.
+
+        After a measurement, when all rows are trained on, ``trained`` is still the measured model.
+        """
+        from sdgar.training.trained import computed
+
+        again = how.protocol == "all" or how.phase == "all"
+        measured = self._trained_as if again else None
+        rows = how.rows if how.valid is None or not how.refit else how.rows.merge(how.valid)
+        start = time.perf_counter()
+        model, about = self._compute(rows, verbose=how.verbose)
+        seconds = time.perf_counter() - start
+        trained = computed(model, self._spec.computed_by, seconds, len(rows))
+        self.__dict__["_trained"] = measured or trained
+        self._keep(model, rows, about)
+        self._show_ready(seconds, how.verbose)
 
 
 @estimator
@@ -21,25 +51,28 @@ class Solver(Computed):
     """A known model to compare with, computed from all rows at once.
 
     There are no epochs to choose, so validation rows play no part in ``fit``. The same seed gives
-    the same bytes with the same number of threads: iALS, EASE and ELSA are matrix products, whose
-    order of adding up is up to the library.
+    bit-identical models with the same number of threads: iALS, EASE and ELSA are matrix products,
+    whose order of sums depends on the library.
     """
 
     device: str = "auto"
     """The device that computes: auto, cpu or cuda."""
 
-    def solve(self, data: Interactions, *, device: torch.device) -> Model:
-        """Compute the model."""
+    def _solve(self, data: Interactions, *, device: torch.device) -> Model:
+        """Return the model."""
         raise NotImplementedError
 
     def _compute(
         self, train: Interactions, *, verbose: bool | None
     ) -> tuple[Model, dict[str, Any]]:
         """Check the rows, and compute the model with all threads."""
+        from sdgar.engines.choose import choose_device
+        from sdgar.machine import cores
+
         require_learnable(train)
         require_features_used(self, train)
-        how = f"computing {self.system_name} by {self.computed_by}"
+        how = f"computing {self._spec.name} by {self._spec.computed_by}"
         progress.tell(f"{how} from {train.sizes()}", verbose=verbose)
         with cores.torch_threads():
-            model = self.solve(train, device=choose_device(self.device))
-        return model, {"computed_by": self.computed_by}
+            model = self._solve(train, device=choose_device(self.device))
+        return model, {"computed_by": self._spec.computed_by}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from sdgar.contracts import Objective, Sampler
@@ -9,7 +10,8 @@ from sdgar.parts import objectives, samplers
 from sdgar.parts.register import Ingredients
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
-from sdgar.systems.spaces import STEPS, Choice, Range, Space
+from sdgar.systems.recipe import SystemSpec
+from sdgar.systems.spaces import STEPS, Choice, Range
 
 
 @estimator
@@ -27,16 +29,17 @@ class WARP(Factorized):
     ['b', 'c']
     """
 
-    system_name: ClassVar[str] = "warp"
-    searched: ClassVar[Space] = {
-        **STEPS,
-        "l2": Range(0.05, 5.0),  # a positive that ranks badly weighs up to log M, and so must λ
-        "margin": Choice((0.5, 1.0, 1.5, 2.0)),
-        "max_tries": Choice((10, 30, 60)),
-    }
-    l2_rule: ClassVar[float] = 3.3
-    """The constant that ``by_rows`` divides to get l2. It is large, since a hinge counts up to log
-    M times."""
+    _spec: ClassVar[SystemSpec] = replace(
+        Factorized._spec,
+        name="warp",
+        searched={
+            **STEPS,
+            "l2": Range(0.05, 5.0),  # a positive that ranks badly weighs up to log M, and so must λ
+            "margin": Choice((0.5, 1.0, 1.5, 2.0)),
+            "max_tries": Choice((10, 30, 60)),
+        },
+        l2_scale=3.3,
+    )
 
     learning_rate: float = 0.2
     """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
@@ -45,10 +48,10 @@ class WARP(Factorized):
     max_tries: int = 30
     """The most draws for a positive; one without a violation among them teaches nothing."""
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """Return the hinge that is weighed by the rank of the positive."""
         return objectives.warp(given, margin=self.margin)
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the sampler that takes the first draw that scores too close to the positive."""
         return samplers.first_violation(given, margin=self.margin, max_tries=self.max_tries)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -19,24 +19,7 @@ from sdgar.errors import NumericalError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.evaluation.report import evaluate
 from sdgar.models.model import AnyScorer, Learned
-from sdgar.settings import METRIC, Group
-
-
-@dataclass(frozen=True, kw_only=True)
-class EarlyStopping(Group):
-    """How the number of epochs is chosen on validation rows."""
-
-    leading: ClassVar[str] = "enabled"
-
-    enabled: bool = True
-    """Whether the number of epochs is chosen on validation rows; otherwise all epochs are run."""
-    every: int = 5
-    """How many epochs lie between two evaluations on the validation rows."""
-    patience: int = 3
-    """How many evaluations without a gain there may be before training stops."""
-    metric: str = METRIC
-    """The metric that the best epoch is best at: precision, recall, ndcg, mrr, map or hit, followed
-    by @ and the length of the lists."""
+from sdgar.settings import METRIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ has nothing to do with anything known starts at random.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,19 +31,6 @@ from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import VectorRule
 from sdgar.recommend.recommender import Recommender
-from sdgar.settings import Group
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmStart(Group):
-    """How training continues from an earlier model."""
-
-    epochs: int = 20
-    """The number of epochs with which training continues from an earlier model."""
-    rate: float = 0.3
-    """The learning rate of the first of these epochs over ``learning_rate``; it falls evenly to
-    nothing."""
-
 
 _LEAST_SQUARES = HalfSweep(alpha=0.01, l2=0.01, power=1.0)
 _CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from sdgar.evaluation.report import evaluate
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Floats, Indices, Model
-from sdgar.settings import Group
 
 if TYPE_CHECKING:
     import torch
@@ -40,22 +39,6 @@ _SCORES = 1 << 24
 """The most scores that are kept while the values of γ are tried."""
 MOST_USERS = 5_000
 """The most users on whom γ is chosen; of more, a fixed random choice."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ItemMemory(Group):
-    """Item-item weights that are added to the scores of vectors."""
-
-    leading: ClassVar[str] = "weight"
-
-    weight: float | None = 0.0
-    """The weight γ of an item memory that is added to the scores: weights between items, found by
-    least squares. Without a value it is chosen on validation rows; 0 leaves it out."""
-    neighbours: int | None = 50
-    """The number of other items that contribute to the score of an item. Without a value it follows
-    from the number of training rows."""
-    l2: float = 20.0
-    """The weight λ of the squared weights between items."""
 
 
 @dataclass(frozen=True, slots=True)

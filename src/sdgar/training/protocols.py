@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import torch
 
@@ -29,13 +29,16 @@ PAPER_EPOCHS = 75
 PAPER_EVERY = 5
 
 
-class Recipe(Protocol):
-    """The hyper-parameters that compose into a system once the data is known."""
-
-    system_name: ClassVar[str]
+class Composable(Protocol):
+    """The settings that compose into a system once the data is known."""
 
     def compose(
-        self, data: Interactions, *, seed: int, device: torch.device, start: bool = True
+        self,
+        data: Interactions,
+        *,
+        seed: int,
+        device: torch.device | None = None,
+        start: bool = True,
     ) -> System:
         """Make the parts of the system, with ``device`` to compute on.
 
@@ -48,7 +51,7 @@ class Recipe(Protocol):
 class Training:
     """A training without its data: a recipe, how long, where, and who watches."""
 
-    recipe: Recipe
+    recipe: Composable
     """The hyper-parameters of the system."""
     options: FitOptions
     """The length of training and when to look."""

@@ -1,0 +1,161 @@
+"""What a system is, and its recipe: how its settings become parts, and how it is trained.
+
+An estimator shows its settings and what one does with a model. Engines, commands and experiments
+need more of it: they ask its recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from sdgar.contracts import System
+    from sdgar.data.interactions import Interactions
+    from sdgar.systems.base import Estimator
+    from sdgar.systems.spaces import Space
+    from sdgar.training.fit import FitOptions
+    from sdgar.training.fitting import Fit
+    from sdgar.training.memory import Memory
+    from sdgar.training.trained import Trained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemSpec:
+    """What is true of a system whatever its settings are."""
+
+    name: str = ""
+    """The name of the system, on the command line and in saved models."""
+    searched: Space = field(default_factory=dict)
+    """The settings that ``sdgar tune`` searches, with the values it tries."""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """What a rule follows from, in words, for each setting that can be left to a rule."""
+    l2_scale: float = 0.04
+    """The constant that ``by_rows`` divides to get l2, where l2 is left to a rule."""
+    uses_weights: bool = True
+    """Whether the weights of rows change what is learned."""
+    presets: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """The system and the settings of the presets ``fast`` and ``thorough``, if there are any."""
+    computed_by: str = "counting"
+    """How the model is computed, in words, for systems without epochs; they have no engine."""
+
+
+class Recipe:
+    """What engines, commands and experiments need of an estimator.
+
+    ``decided`` and ``settled`` are for settings that are left to a rule of the data.
+    """
+
+    def __init__(self, estimator: Estimator) -> None:
+        self.estimator = estimator
+        """The estimator whose recipe this is."""
+
+    @property
+    def spec(self) -> SystemSpec:
+        """What is true of the system whatever its settings are."""
+        return self.estimator._spec
+
+    @property
+    def name(self) -> str:
+        """The name of the system."""
+        return self.spec.name
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings by nested names, as JSON has them."""
+        return self.estimator._plain_params()
+
+    @property
+    def trained(self) -> Trained:
+        """The model and how it was trained; raise if it is not fitted."""
+        return self.estimator._trained_as
+
+    @property
+    def folds_in(self) -> bool:
+        """Whether new users can be folded into its models, from their histories."""
+        return self.estimator._folds_in
+
+    @property
+    def loop(self) -> FitOptions | None:
+        """How long the model trains and when it is evaluated; None if it has no epochs."""
+        return self.estimator._loop()
+
+    @property
+    def warm_loop(self) -> FitOptions | None:
+        """How long training continues from an earlier model; None if it has no epochs."""
+        return self.estimator._warm_loop()
+
+    @property
+    def optimizer(self) -> tuple[str, float]:
+        """The name of the rule for steps, and the learning rate."""
+        return self.estimator._step()
+
+    @property
+    def n_states(self) -> int:
+        """The number K of states of the generator; 0 without one."""
+        return self.estimator._n_states()
+
+    def decided(self, data: Interactions) -> dict[str, Any]:
+        """Return the settings that are left to a rule, with the values it gives for the data."""
+        return self.estimator._decided(data)
+
+    def settled(self, data: Interactions) -> Recipe:
+        """Return the same recipe with nothing left to a rule."""
+        return Recipe(self.estimator._settled(data))
+
+    def changed(self, **settings: Any) -> Recipe:
+        """Return a recipe with some settings changed."""
+        return Recipe(self.estimator._changed(**settings))
+
+    def check(self) -> None:
+        """Raise if a setting is known to be wrong before any data is read."""
+        self.estimator._check()
+
+    def require_warm_start(self) -> None:
+        """Raise if training cannot continue from an earlier model."""
+        self.estimator._require_warm_start()
+
+    def item_memory(self, data: Interactions) -> Memory | None:
+        """Return how the item memory is made; None if there is to be none."""
+        return self.estimator._item_memory(data)
+
+    def compose(
+        self,
+        data: Interactions,
+        *,
+        seed: int,
+        device: torch.device | None = None,
+        start: bool = True,
+    ) -> System:
+        """Return the parts of the system, with ``device`` to compute on, which is the CPU by default.
+
+        Without ``start`` parts are not brought to where training starts, as a state follows.
+        """
+        return self.estimator._compose(data, seed=seed, device=device, start=start)
+
+    def warm_started(self) -> Recipe:
+        """Return the recipe by which training continues from an earlier model."""
+        return Recipe(self.estimator._warm_started())
+
+    def least_bytes(self, data: Interactions) -> int:
+        """Return the bytes of memory that training takes in any case."""
+        return self.estimator._least_bytes(data)
+
+    def fit(self, how: Fit) -> None:
+        """Train the estimator as a record of fitting says."""
+        if how.phase != "all" and how.protocol != "all":  # else the settings were checked before
+            self.estimator._require_sound(how.rows, how.valid)
+        self.estimator._fit(how)
+
+
+def recipe_of(estimator: Estimator | Recipe) -> Recipe:
+    """Return the recipe of an estimator."""
+    return estimator if isinstance(estimator, Recipe) else Recipe(estimator)
+
+
+def spec_of(estimator: Estimator | type[Estimator]) -> SystemSpec:
+    """Return what is true of a system whatever its settings are."""
+    return estimator._spec
