@@ -42,6 +42,8 @@ from sdgar.data.synthetic import synthetic
 from sdgar.lab import paper
 from sdgar.lab.paper.measurements import Measurement, is_kept, ledger, measured_line
 from sdgar.systems.make import make_again
+from sdgar.systems.recipe import recipe_of
+from sdgar.training.fitting import Fit
 
 KS = (10, 20, 50)
 JOB = ("data", "rows", "system", "seed", "protocol", "settings")
@@ -218,12 +220,12 @@ def one(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     )
     start = time.perf_counter()
     if protocol == "paper":
-        estimator.fit_as_the_paper(parts.train, parts.test)
+        recipe_of(estimator).fit(Fit(rows=parts.train, test=parts.test, protocol="paper"))
     elif protocol in ("valid", "chosen"):
         estimator.fit(parts.split.train, parts.split.held_out)
     else:
         estimator.fit(parts.train)
-    trained = estimator.trained_
+    trained = recipe_of(estimator).trained
     valid = trained.valid
     if protocol in ("valid", "chosen") and not valid:
         valid = estimator.evaluate(parts.split.held_out, ks=KS).means()

@@ -35,6 +35,7 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.systems.bpr import BPR
 from sdgar.systems.cml import CML
 from sdgar.systems.learner import Learner
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 
 SMALL = Shape(users=100, items=60, interactions=1_000, concentration=0.3)
@@ -73,7 +74,7 @@ def measured(data: Interactions, recipes: dict[str, Learner], rounds: int) -> li
         rows.append(
             {
                 "name": name,
-                "settings": recipe.plain_params(),
+                "settings": recipe_of(recipe).settings,
                 "fused_seconds": fused,
                 "eager_seconds": eager,
                 "fused_over_eager": eager / fused,

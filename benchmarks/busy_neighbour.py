@@ -22,6 +22,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from sdgar.systems.recipe import recipe_of
+
 ROOT = Path(__file__).parents[1]
 LASTFM = ROOT.parent / "shared" / "data" / "lastfm-2k" / "interactions.parquet"
 NEIGHBOURS = (0, 1, 2, 4)
@@ -63,7 +65,7 @@ def sdgar_turns(*, quick: bool) -> Callable[[int], dict[str, float]]:
 
     data = lastfm(quick=quick)[1]
     device = torch.device("cpu")
-    systems = {n: SDSoftmax(dim=DIM).compose(data, seed=0) for n in THREADS}
+    systems = {n: recipe_of(SDSoftmax(dim=DIM)).compose(data, seed=0) for n in THREADS}
     engines = {
         n: ENGINES["fused-cpu"](system, data, seed=0, device=device)
         for n, system in systems.items()

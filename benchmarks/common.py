@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from sdgar.systems.recipe import recipe_of
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
     from sdgar.contracts import Engine
     from sdgar.data.interactions import Interactions
-    from sdgar.training.protocols import Recipe
+    from sdgar.systems.base import Estimator
 
 
 THREADS = 2
@@ -200,11 +202,13 @@ def as_matrix(data: Interactions) -> csr_matrix:
     return csr_matrix((ones_E, data.items_E, indptr_U1), shape=(data.n_users, data.n_items))
 
 
-def make(name: str, recipe: Recipe, data: Interactions) -> Engine:
+def make(name: str, recipe: Estimator, data: Interactions) -> Engine:
     """Make an engine by name for a recipe, on the CPU with seed 0."""
     from sdgar.engines.choose import ENGINES
 
-    return ENGINES[name](recipe.compose(data, seed=0, device=CPU), data, seed=0, device=CPU)
+    return ENGINES[name](
+        recipe_of(recipe).compose(data, seed=0, device=CPU), data, seed=0, device=CPU
+    )
 
 
 def epochs(engine: Engine) -> Callable[[], float]:
@@ -241,7 +245,7 @@ def sdsoftmax_engine(data: Interactions, **settings: Any) -> Engine:
     from sdgar.engines.choose import ENGINES
     from sdgar.systems.sdsoftmax import SDSoftmax
 
-    system = SDSoftmax(**settings).compose(data, seed=0, device=DEVICE)
+    system = recipe_of(SDSoftmax(**settings)).compose(data, seed=0, device=DEVICE)
     engine = ENGINES[FUSED](system, data, seed=0, device=DEVICE)
     engine.refit(1)
     engine.run_epoch(1)

@@ -45,6 +45,7 @@ from common import (
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.systems.bpr import BPR
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 
 RATE = {"adagrad": 0.1, "lazy-adam": 4e-3, "sgd": 0.05}
@@ -88,7 +89,7 @@ def sdgar_step(
         moved = bytes_a_positive(recipe, data)
         row = {
             "name": name,
-            "settings": recipe.plain_params(),
+            "settings": recipe_of(recipe).settings,
             "positives_per_second": fused,
             "bytes_per_positive": moved,
             "share_of_copy_bandwidth": moved * fused / bandwidth,
@@ -149,7 +150,7 @@ def bpr_step(
         rows.append(
             {
                 "name": name,
-                "settings": recipe.plain_params(),
+                "settings": recipe_of(recipe).settings,
                 "positives_per_second": speed,
                 "pairs_per_second": speed * recipe.n_negatives,
                 "positives_over_implicit": speed / peer,

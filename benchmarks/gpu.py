@@ -44,6 +44,7 @@ from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.generator import Frozen
 from sdgar.samplers.health import health
 from sdgar.samplers.static import Popularity, Uniform
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.training.fit import FitOptions, fit
 
@@ -361,7 +362,7 @@ def gowalla(packed: Path | None) -> dict[str, Any]:
         epochs=last, evaluate_every=min(last, 5), early_stopping=False, metric=f"ndcg@{k}"
     )
     for name in ("first",) if packed is None else ("first", "warm"):
-        system = SDGAR(**settings).compose(train, seed=0)
+        system = recipe_of(SDGAR(**settings)).compose(train, seed=0)
         start = time.perf_counter()
         engine = fused(system, train, 0)
         synchronize()

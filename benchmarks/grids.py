@@ -16,6 +16,7 @@ from typing import Any
 from sdgar.lab.paper.chosen import BASELINES, REAL, settings_of
 from sdgar.lab.paper.chosen import SYSTEMS as PAPERS
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import recipe_of
 
 REPORTS = Path(__file__).parent / "reports"
 SEEDS = (0, 1, 2)
@@ -287,7 +288,7 @@ def defaults() -> list[Job]:
 
 
 def _defaults_of(system: str) -> dict[str, Any]:
-    params = SYSTEMS[system]().plain_params()
+    params = recipe_of(SYSTEMS[system]()).settings
     return {name: value for name, value in params.items() if name not in NOT_SETTINGS}
 
 

@@ -44,7 +44,9 @@ from sdgar.models.sum import weighted_sum
 from sdgar.recommend.recommender import Recommender
 from sdgar.systems.base import Estimator
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
+from sdgar.training.fitting import Fit
 from sdgar.training.judged import TRIED as TRIED_WEIGHTS
 
 METRIC, K = "ndcg@50", 50
@@ -173,7 +175,9 @@ def gone_on(
     """Go on from a model, and say how long it took."""
     model = SYSTEMS[system](**settings)
     with Clock() as clock:
-        model.fit_further(part.train, before.recommender_, verbose=False)
+        recipe_of(model).fit(
+            Fit(rows=part.train, before=before.recommender_, protocol="warm", verbose=False)
+        )
     return model, clock
 
 
@@ -201,7 +205,7 @@ def measure(system: str, name: str, data: Interactions, **short: Any) -> Iterato
 
 def told(model: Estimator) -> dict[str, Any]:
     """Say with which engine a model was trained, for how many epochs, and the memory's weight."""
-    trained = model.trained_
+    trained = recipe_of(model).trained
     return {"engine": trained.engine, "epochs": trained.epochs, "memory": trained.memory}
 
 
@@ -236,11 +240,11 @@ def weights(system: str, name: str, data: Interactions, **short: Any) -> Iterato
     """Yield a line a night: what the vectors of both models are worth with each weight."""
     parts = nights(data, last=True)
     chain, _ = trained(system, next(parts), **short)
-    first = chain.trained_.memory
+    first = recipe_of(chain).trained.memory
     for number, part in enumerate(parts, 1):
         chain, _ = gone_on(system, part, chain, **short, item_memory=first)
         anew, _ = trained(system, part, **short)
-        solved = SDSoftmax(**short).beside(part.train)
+        solved = recipe_of(SDSoftmax(**short)).item_memory(part.train)
         assert solved is not None
         memory = solved.of(part.train, chain.recommender_.factors.device)
         found = {}
@@ -257,7 +261,7 @@ def weights(system: str, name: str, data: Interactions, **short: Any) -> Iterato
             "night": number,
             "users": len(measured(chain, part)),
             "first": first,
-            "chosen": anew.trained_.memory,
+            "chosen": recipe_of(anew).trained.memory,
             **found,
         }
 

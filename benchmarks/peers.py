@@ -441,7 +441,7 @@ def solved(train: Interactions, look: Callable[[Scorer], float], *recipes: Any) 
     for recipe in recipes:
         watch = Watch()
         with watch:
-            model = recipe.solve(train, device=DEVICE)
+            model = recipe._solve(train, device=DEVICE)
         looks.append((watch.seconds, look(model)))
     return looks
 

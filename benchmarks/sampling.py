@@ -37,6 +37,7 @@ from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.generator import Frozen
 from sdgar.samplers.nearest_items import NearestItems
 from sdgar.systems.learner import Learner
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
 
@@ -113,7 +114,7 @@ def proposals(
     "False" is the share of proposals that are validation rows of the same user, so known to be
     wrong; the mean over users with such rows.
     """
-    held, still, lines = HeldOut.of(valid, train), Still(model.trained_.model), []
+    held, still, lines = HeldOut.of(valid, train), Still(recipe_of(model).trained.model), []
     held_T = np.diff(held.indptr_T1)
     users_E = np.repeat(held.users_T, held_T)
     for near in nears:
@@ -132,7 +133,7 @@ def proposals(
                  "false": float(false)}
             )  # fmt: skip
     for name, recipe in (("SD-GAR's generator", model), ("a generator by EM", SDSoftmax())):
-        generator = recipe.compose(train, seed=0).sampler
+        generator = recipe_of(recipe).compose(train, seed=0).sampler
         start = time.perf_counter()
         for epoch in range(1, 11):
             generator.refit(still.score, seed=0, epoch=epoch)

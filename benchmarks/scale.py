@@ -56,6 +56,7 @@ from sdgar.data.synthetic import Shape, generate, synthetic
 from sdgar.engines.choose import ENGINES
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
 
@@ -175,7 +176,9 @@ def items(options: Any) -> None:
             into[name] = round(watch.seconds, 3)
             return made
 
-        system = timed("start", lambda d=data: SDSoftmax(dim=64).compose(d, seed=0, device=DEVICE))
+        system = timed(
+            "start", lambda d=data: recipe_of(SDSoftmax(dim=64)).compose(d, seed=0, device=DEVICE)
+        )
         engine = ENGINES[FUSED](system, data, seed=0, device=DEVICE)
         timed("latent classes and refit", lambda e=engine: e.refit(1))
         timed("epoch", lambda e=engine: e.run_epoch(1))
@@ -184,7 +187,7 @@ def items(options: Any) -> None:
         if has_implicit():
             seconds["implicit ALS, a sweep at D = 128"] = round(_sweep(data), 3)
         if n_items <= MOST_ITEMS_FOR_EASE:
-            timed("EASE", lambda d=data: EASE(l2=100.0).solve(d, device=DEVICE))
+            timed("EASE", lambda d=data: EASE(l2=100.0)._solve(d, device=DEVICE))
         report["items"][n_items] = seconds
         print(n_items, seconds, flush=True)
         write_report(options.json, report)

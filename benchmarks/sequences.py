@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from common import CPU, ROOT, THREADS, Contestant, machine, options_of, write_report
+from sdgar.systems.recipe import recipe_of
 
 SETTINGS: dict[str, Any] = {
     "discriminator": "sequence", "sampler": "decomposable", "objective": "sdsoftmax", "dim": 64,
@@ -56,7 +57,7 @@ def contestant(packed: str, share: str) -> None:
     train, held_out = parts.train, parts.held_out
     batch_size = 4096 if len(train) > 200_000 else 1024
     model = sdgar.Composed(**SETTINGS, batch_size=batch_size)
-    system = model.compose(train, seed=0, device=CPU)
+    system = recipe_of(model).compose(train, seed=0, device=CPU)
     engine = ENGINES["eager"](system, train, seed=0, device=CPU)
     epoch = 0
     print(json.dumps(len(train)), flush=True)

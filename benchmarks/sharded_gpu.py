@@ -37,6 +37,7 @@ from sdgar.scale.new_users import with_new_users
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import Blocks
 from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk, UserStore
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 from shards import make_direct
 
@@ -154,9 +155,11 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     first = blocks.rows(0, max(1, int((shards.rows_S.cumsum() <= START_ROWS).sum())))
     recipe = SDSoftmax(dim=args.dim, sampler__states=args.states, item_memory=0, device=DEVICE.type)
     before = fresh()
-    settled = recipe.settled(cast("Interactions", shards))  # of which only sizes are asked for
+    settled = recipe_of(recipe).settled(
+        cast("Interactions", shards)
+    )  # of which only sizes are asked for
     start = time.perf_counter()
-    system = settled.compose(first, seed=SEED, device=DEVICE)
+    system = recipe_of(settled).compose(first, seed=SEED, device=DEVICE)
     found["compose_seconds"] = time.perf_counter() - start
     found["compose"] = peak(before)
     found |= {"states": args.states, "batch_size": system.batch_size}

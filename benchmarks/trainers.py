@@ -15,7 +15,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors
-from sdgar.training.protocols import Recipe
+from sdgar.systems.base import Estimator
+from sdgar.systems.recipe import recipe_of
 
 DIM = 32
 
@@ -35,8 +36,8 @@ class Trainer(Protocol):
 class Ours:
     """The fused engine, as ``fit`` drives it."""
 
-    def __init__(self, recipe: Recipe, data: Interactions, *, seed: int = 0) -> None:
-        self._system = recipe.compose(data, seed=seed)
+    def __init__(self, recipe: Estimator, data: Interactions, *, seed: int = 0) -> None:
+        self._system = recipe_of(recipe).compose(data, seed=seed)
         device = torch.device("cpu")
         self._engine = FusedCpuEngine(self._system, data, seed=seed, device=device)
         self._epoch = 0

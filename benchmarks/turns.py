@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from common import FUSED, Contestant, machine, options_of, write_report
+from sdgar.systems.recipe import recipe_of
 
 ROOT = Path(__file__).parents[1]
 SYSTEMS = ("SDGAR", "BPR", "SDSoftmax")
@@ -47,7 +48,7 @@ def contestant(shape: str, engine: str, *systems: str) -> None:
     data = generate(tiny if shape == "tiny" else PRESETS[shape], seed=0)
     engines, composed, epochs = {}, {}, dict.fromkeys(systems, 0)
     for name in systems:
-        composed[name] = kinds[name]().compose(data, seed=0, device=device)
+        composed[name] = recipe_of(kinds[name]()).compose(data, seed=0, device=device)
         engines[name] = ENGINES[engine](composed[name], data, seed=0, device=device)
         if composed[name].refit_every is not None:
             engines[name].refit(1)

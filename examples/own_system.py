@@ -7,8 +7,6 @@ Run it, or import it first and use its name in any command:
     sdgar --import examples.own_system tune EVENTS --system logistic-popular
 """
 
-from typing import ClassVar
-
 import sdgar
 from sdgar.extend import (
     STEPS,
@@ -17,14 +15,13 @@ from sdgar.extend import (
     Ingredients,
     Objective,
     Sampler,
-    Space,
     objectives,
     register_system,
     samplers,
 )
 
 
-@register_system("logistic-popular")
+@register_system("logistic-popular", searched={**STEPS, "temperature": Choice((0.25, 0.5, 1.0))})
 class LogisticPopular(Factorized):
     """Matrix factorization with weighted negatives that are drawn by popularity.
 
@@ -33,18 +30,16 @@ class LogisticPopular(Factorized):
     with w_j ∝ exp(f_j / T) / Q(j) and Q(j) the share of users that item j has.
     """
 
-    searched: ClassVar[Space] = {**STEPS, "temperature": Choice((0.25, 0.5, 1.0))}
-
     n_negatives: int = 5
     """How many negatives are drawn for each positive."""
     temperature: float = 0.5
     """The temperature T: a small one lets the hardest negatives count most."""
 
-    def make_objective(self, given: Ingredients) -> Objective:
+    def _make_objective(self, given: Ingredients) -> Objective:
         """The logistic loss, whose negatives have importance weights."""
         return objectives.sdgar(given, temperature=self.temperature)
 
-    def make_sampler(self, given: Ingredients) -> Sampler:
+    def _make_sampler(self, given: Ingredients) -> Sampler:
         """Items in proportion to the number of their users."""
         return samplers.popularity(given)
 

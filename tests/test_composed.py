@@ -23,6 +23,7 @@ from sdgar.parts.rules import temperature_of
 from sdgar.samplers.static import Static, Uniform
 from sdgar.systems.composed import Composed
 from sdgar.systems.make import make
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.checkpoints import Checkpoints
 
@@ -99,11 +100,13 @@ def test_few_rows_have_a_higher_temperature(rows, tau):
 
 
 def test_a_temperature_that_is_given_holds(coloured):
-    assert SDSoftmax().decided(coloured)["tau"] == temperature_of(coloured)
+    assert recipe_of(SDSoftmax()).decided(coloured)["tau"] == temperature_of(coloured)
     by_rule = {"batch_size": 2048, "sampler__positives_per_visit": 2, "item_memory__neighbours": 50}
-    assert SDSoftmax(tau=0.2, epochs=3).decided(coloured) == by_rule
-    assert SDSoftmax(tau=0.2).compose(coloured, seed=0).discriminator.tau == 0.2
-    assert SDSoftmax().compose(coloured, seed=0).discriminator.tau == temperature_of(coloured)
+    assert recipe_of(SDSoftmax(tau=0.2, epochs=3)).decided(coloured) == by_rule
+    assert recipe_of(SDSoftmax(tau=0.2)).compose(coloured, seed=0).discriminator.tau == 0.2
+    assert recipe_of(SDSoftmax()).compose(coloured, seed=0).discriminator.tau == temperature_of(
+        coloured
+    )
 
 
 @pytest.mark.parametrize("discriminator", ["lightgcn", "two-tower", "sequence"])
@@ -301,8 +304,8 @@ def test_a_network_without_vectors_keeps_its_best_epoch_and_says_what_it_cannot_
     rows = np.arange(len(coloured)) % 5 > 0
     train, valid = coloured.subset(rows, "most"), coloured.subset(~rows, "some")
     model = Composed(**settings).fit(train, valid)
-    best = max(r.metric for _, r in model.trained_.log)
-    assert model.trained_.valid["ndcg@50"] == pytest.approx(best)
+    best = max(r.metric for _, r in recipe_of(model).trained.log)
+    assert recipe_of(model).trained.valid["ndcg@50"] == pytest.approx(best)
     for sampler in ("search", "adaptive"):
         with pytest.raises(UsageError, match="no vectors"):
             Composed(**settings, sampler=sampler).fit(train, valid)
@@ -411,7 +414,9 @@ def test_a_network_that_would_not_come_back_is_refused_before_it_trains(coloured
     with pytest.raises(ArtifactError, match="its shape when the class is made"):
         fitted("resized")
     model = fitted("buffer")
-    assert model.trained_.model.module.dim == 6  # also where it is no keyword-only parameter
+    assert (
+        recipe_of(model).trained.model.module.dim == 6
+    )  # also where it is no keyword-only parameter
     loaded = sdgar.load(model.save(tmp_path / "model"))
     assert loaded.recommend(k=4).equals(model.recommend(k=4))
 
@@ -486,7 +491,7 @@ def test_features_of_users_hold_in_all_of_their_contexts_and_are_refused_where_u
     )
     settings = {"epochs": 1, "early_stopping": False, "device": "cpu", "dim": 4}
     model = Composed(discriminator="two-tower", **settings)
-    system = model.compose(rows.with_features(colours, None), seed=0)
+    system = recipe_of(model).compose(rows.with_features(colours, None), seed=0)
     tower = system.discriminator.module.of_users
     assert tower.feature_E.tolist() == [user % 3 for user in rows.user_U]
     model.fit(rows.with_features(colours, None))

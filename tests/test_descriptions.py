@@ -8,6 +8,7 @@ import pytest
 import sdgar
 from sdgar.data import splits
 from sdgar.recommend.recommender import Recommender
+from sdgar.systems.recipe import recipe_of
 
 QUICK = {"dim": 2, "epochs": 2, "early_stopping__every": 1, "engine": "eager"}
 DAY = 86_400_000_000
@@ -77,7 +78,7 @@ def test_a_model_reports_its_settings_before_and_what_came_of_it_after(model):
     assert lines[2].startswith("dim 2 · best epoch ")
     assert lines[2].endswith(" · engine eager")
     assert lines[3].endswith(" on validation rows")
-    assert len(few_lines(model.trained_)) == 3
+    assert len(few_lines(recipe_of(model).trained)) == 3
 
 
 def test_a_loaded_model_reports_the_same(model, tmp_path):

@@ -16,6 +16,8 @@ from sdgar.systems.learner import Learner
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.popular import MostPopular
+from sdgar.systems.recipe import recipe_of
+from sdgar.training.fitting import Fit
 
 LEARNERS = [e for e in SYSTEMS.values() if issubclass(e, Learner)]
 
@@ -81,11 +83,11 @@ def test_validation_rows_choose_the_epoch_and_best_weights_are_restored(demo):
     model = BPR(epochs=60, early_stopping__every=2, early_stopping__patience=2).fit(
         part.train, part.held_out
     )
-    looks = {r.epoch: r.metric for _, r in model.trained_.log if r.metric is not None}
-    assert model.trained_.best_epoch == max(looks, key=looks.get)
+    looks = {r.epoch: r.metric for _, r in recipe_of(model).trained.log if r.metric is not None}
+    assert recipe_of(model).trained.best_epoch == max(looks, key=looks.get)
     now = model.evaluate(part.held_out, ks=(50,)).means()["ndcg@50"]
-    assert now == pytest.approx(looks[model.trained_.best_epoch], abs=1e-12)
-    assert model.trained_.valid["ndcg@50"] == pytest.approx(now, abs=1e-12)
+    assert now == pytest.approx(looks[recipe_of(model).trained.best_epoch], abs=1e-12)
+    assert recipe_of(model).trained.valid["ndcg@50"] == pytest.approx(now, abs=1e-12)
 
 
 def test_without_validation_rows_the_model_is_trained_on_all_rows(demo):
@@ -158,10 +160,12 @@ def test_more_dimensions_than_users_train(checkerboard):
 
 
 def test_the_papers_protocol_looks_at_test_rows_every_five_epochs_to_75(demo):
-    model = BPR(batch_size=20_000).fit_as_the_paper(demo.train, demo.held_out)
-    looks = [r.epoch for _, r in model.trained_.log if r.metric is not None]
+    model = recipe_of(BPR(batch_size=20_000)).fit(
+        Fit(rows=demo.train, test=demo.held_out, protocol="paper")
+    )
+    looks = [r.epoch for _, r in recipe_of(model).trained.log if r.metric is not None]
     assert looks == list(range(5, 80, 5))
-    best = max(r.metric for _, r in model.trained_.log if r.metric is not None)
+    best = max(r.metric for _, r in recipe_of(model).trained.log if r.metric is not None)
     got = model.evaluate(demo.held_out, ks=(50,)).means()["ndcg@50"]
     assert got == pytest.approx(best, abs=1e-12)
 

@@ -27,6 +27,7 @@ from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.generator import Frozen
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.static import Popularity, Uniform
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 
 CPU = torch.device("cpu")
@@ -257,13 +258,13 @@ def test_a_generator_with_one_item_finds_no_negative_for_who_has_it():
 )
 def test_a_system_outside_the_range_is_refused_with_the_range(checkerboard, option, value, range_):
     with pytest.raises(UsageError, match=f"{option} must lie {range_}, got {value}"):
-        SDGAR(**{option: value}).compose(checkerboard, seed=0)
+        recipe_of(SDGAR(**{option: value})).compose(checkerboard, seed=0)
 
 
 @pytest.mark.parametrize("proposal", ["uniform", "popularity", "frozen"])
 def test_the_temperature_is_checked_for_every_proposal(checkerboard, proposal):
     with pytest.raises(UsageError, match="temperature must lie between"):
-        SDGAR(sampler=proposal, temperature=0.0).compose(checkerboard, seed=0)
+        recipe_of(SDGAR(sampler=proposal, temperature=0.0)).compose(checkerboard, seed=0)
 
 
 def test_the_runs_of_other_machines_name_tests_that_there_are():

@@ -13,6 +13,7 @@ import pytest
 import sdgar
 from sdgar.errors import UsageError
 from sdgar.show import progress
+from sdgar.systems.recipe import recipe_of
 from sdgar.training.fit import EpochRecord
 
 from .cli.test_cli import sdgar as command
@@ -45,7 +46,7 @@ def test_reading_reports_the_columns_and_the_account_of_the_rows(as_users_have_i
 def test_fitting_reports_that_it_is_done(model, data, as_users_have_it, capsys):
     model.fit(data)
     err = capsys.readouterr().err
-    assert err.splitlines()[-1].startswith(f"sdgar: {model.system_name} is ready after ")
+    assert err.splitlines()[-1].startswith(f"sdgar: {recipe_of(model).name} is ready after ")
 
 
 def test_an_argument_a_call_or_the_environment_turns_it_off(data, monkeypatch, capsys):

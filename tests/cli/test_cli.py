@@ -25,6 +25,7 @@ from sdgar.machine import cores
 from sdgar.parts.register import SAMPLERS
 from sdgar.recommend.recommender import load
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import recipe_of
 
 SMALL = Shape(users=120, items=80, interactions=2400, concentration=0.15, ids="text")
 QUICK = ("--set", "epochs=6", "--set", "early_stopping__every=3", "--set", "batch_size=512")
@@ -706,5 +707,5 @@ def test_the_bar_of_a_training_knows_the_epochs_that_a_rule_decides():
         Shape(users=2_000, items=1_500, interactions=260_000, concentration=0.2), seed=0
     )
     assert len(many) >= 250_000
-    assert loop_of(SDSoftmax().settled(many)).epochs == 8
-    assert loop_of(SDSoftmax().settled(many[:1000])).epochs == 12
+    assert loop_of(recipe_of(SDSoftmax()).settled(many)).epochs == 8
+    assert loop_of(recipe_of(SDSoftmax()).settled(many[:1000])).epochs == 12

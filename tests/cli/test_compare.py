@@ -231,16 +231,14 @@ def test_missing_optuna_is_said_with_its_cure_before_anything_is_trained(
 OWN_SYSTEM = '''
 from sdgar.extend import STEPS, Choice, Factorized, objectives, register_system, samplers
 
-@register_system("own-bpr")
+@register_system("own-bpr", searched={"learning_rate": Choice((0.05, 0.2))})
 class OwnBPR(Factorized):
     """BPR whose negatives are drawn by popularity."""
 
-    searched = {"learning_rate": Choice((0.05, 0.2))}
-
-    def make_objective(self, given):
+    def _make_objective(self, given):
         return objectives.bpr(given)
 
-    def make_sampler(self, given):
+    def _make_sampler(self, given):
         return samplers.popularity(given)
 '''
 

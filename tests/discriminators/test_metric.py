@@ -15,6 +15,7 @@ from sdgar.discriminators.metric import Metric
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.systems.cml import CML
+from sdgar.systems.recipe import recipe_of
 
 USERS_B = torch.tensor([2, 4, 2])
 ITEMS_BN = torch.tensor([[1, 3, 9], [8, 8, 0], [3, 10, 1]])
@@ -126,7 +127,7 @@ class _Both(torch.nn.Module):
 @pytest.mark.parametrize("optimizer", ["adagrad", "lazy-adam", "adam", "sgd"])
 def test_training_stays_in_the_ball_with_every_optimiser(optimizer, checkerboard):
     recipe = CML(dim=4, batch_size=50, optimizer=optimizer, learning_rate=0.3, covariance=1.0)
-    system = recipe.compose(checkerboard, seed=0)
+    system = recipe_of(recipe).compose(checkerboard, seed=0)
     engine = EagerEngine(system, checkerboard, seed=0, device=torch.device("cpu"))
     losses = [engine.run_epoch(epoch).loss for epoch in (1, 2, 3)]
     assert norms(system.discriminator).max() <= 1 + 1e-6
@@ -136,7 +137,9 @@ def test_training_stays_in_the_ball_with_every_optimiser(optimizer, checkerboard
 def test_the_weight_of_the_covariances_makes_axes_less_alike(checkerboard):
     spread = []
     for weight in (0.0, 30.0):
-        system = CML(dim=4, batch_size=50, covariance=weight).compose(checkerboard, seed=0)
+        system = recipe_of(CML(dim=4, batch_size=50, covariance=weight)).compose(
+            checkerboard, seed=0
+        )
         engine = EagerEngine(system, checkerboard, seed=0, device=torch.device("cpu"))
         for epoch in range(1, 11):
             engine.run_epoch(epoch)
@@ -152,4 +155,4 @@ def test_the_weight_of_the_covariances_makes_axes_less_alike(checkerboard):
 def test_settings_that_cannot_be_are_refused(changes, message):
     data = Interactions.from_arrays([0, 1], [0, 1])
     with pytest.raises(UsageError, match=message):
-        CML(**changes).compose(data, seed=0)
+        recipe_of(CML(**changes)).compose(data, seed=0)

@@ -25,6 +25,7 @@ from sdgar.scale.run import run_shards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import Blocks, Without
 from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk
+from sdgar.systems.recipe import recipe_of
 
 from .compositions import GPU as DEVICE
 from .compositions import INTERPRETED
@@ -55,7 +56,7 @@ def engine_of(name, shards, users=None, together=2, kind=GpuBlockEngine):
     blocks = Blocks(shards, together)
     first = blocks.rows(0, 1)
     device = DEVICE if kind is GpuBlockEngine else CPU
-    system = SYSTEMS[name].compose(first, seed=3, device=device)
+    system = recipe_of(SYSTEMS[name]).compose(first, seed=3, device=device)
     users = UsersInRam() if users is None else users
     data = BlockedUsers(first=first, blocks=blocks, users=users)
     return kind(system, data, seed=3, device=device)

@@ -12,6 +12,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.visits import GroupedRows
 from sdgar.systems.composed import Composed
+from sdgar.systems.recipe import recipe_of
 
 CPU = torch.device("cpu")
 GROUPS = torch.from_numpy(np.random.default_rng(0).integers(0, 40, 300))
@@ -53,10 +54,10 @@ def test_a_model_that_computes_rows_together_is_given_them_together(monkeypatch,
     rng = np.random.default_rng(0)
     users, items = np.repeat(np.arange(30), 5), np.tile(np.arange(25), 6)
     data = Interactions.from_arrays(users, items, time=rng.permutation(150))
-    system = Composed(
+    system = recipe_of(Composed(
         discriminator="sequence", sampler="uniform", dim=4, batch_size=20, device="cpu",
         sampler__positives_per_visit=per_visit,
-    ).compose(data, seed=0, device=CPU)  # fmt: skip
+    )).compose(data, seed=0, device=CPU)  # fmt: skip
     engine = EagerEngine(system, data, seed=0, device=CPU)
     model, given = system.discriminator, []
     scored = model.score_and_penalty

@@ -24,11 +24,18 @@ from sdgar.runs.run import Unwatched
 from sdgar.storage.sealed import DamagedError
 from sdgar.systems.bpr import BPR
 from sdgar.systems.popular import MostPopular
+from sdgar.systems.recipe import SystemSpec, recipe_of, spec_of
 from sdgar.systems.sa import SA
 from sdgar.systems.spaces import Choice
+from sdgar.training.fitting import Fit
 
 QUICK = {"epochs": 4, "early_stopping__every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
 METRIC = "ndcg@20"
+
+
+def search_only(monkeypatch, kind, space):
+    """Let a search of a system try these settings alone."""
+    monkeypatch.setattr(kind, "_spec", replace(spec_of(kind), searched=space))
 
 
 @pytest.fixture(scope="module")
@@ -183,9 +190,9 @@ def test_two_processes_cannot_write_to_one_comparison(conditions, tmp_path):
 
 def greedy(error: BaseException) -> MostPopular:
     class Greedy(MostPopular):
-        system_name = "ease"
+        _spec = SystemSpec(name="ease")
 
-        def fit(self, *args, **kwargs):
+        def _fit(self, how):
             raise error
 
     return Greedy()
@@ -202,7 +209,7 @@ def greedy(error: BaseException) -> MostPopular:
 def test_a_system_that_fails_is_a_row_and_the_others_are_there(
     error, code, exit_code, said, conditions, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(sdgar.EASE, "searched", {})
+    search_only(monkeypatch, sdgar.EASE, {})
     taking_part = [Candidate(greedy(error)), *candidates()[:2]]
     found = compare(taking_part, conditions, out=tmp_path)
     assert set(by_name(found)) == {"popular", "bpr"}
@@ -217,13 +224,13 @@ def test_a_system_that_fails_is_a_row_and_the_others_are_there(
 
 
 def test_a_bug_is_not_hidden_in_the_table(conditions, monkeypatch):
-    monkeypatch.setattr(sdgar.EASE, "searched", {})
+    search_only(monkeypatch, sdgar.EASE, {})
     with pytest.raises(ZeroDivisionError):
         compare([Candidate(greedy(ZeroDivisionError()))], conditions)
 
 
 def test_if_all_fail_there_is_no_best(conditions, tmp_path, monkeypatch):
-    monkeypatch.setattr(sdgar.EASE, "searched", {})
+    search_only(monkeypatch, sdgar.EASE, {})
     found = compare([Candidate(greedy(MemoryError()))], conditions, out=tmp_path)
     assert (found.standings, found.against) == ((), None)
     assert "no system finished" in save(found, tmp_path)
@@ -233,7 +240,9 @@ def test_settings_are_searched_on_validation_rows_with_the_first_seed(
     conditions, tmp_path, monkeypatch
 ):
     rates = Choice((1e-6, 2e-6, 3e-6, 0.1))
-    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": rates})
+    monkeypatch.setattr(
+        sdgar.BPR, "_spec", replace(spec_of(sdgar.BPR), searched={"learning_rate": rates})
+    )
     taking_part = [Candidate(BPR(**QUICK, learning_rate=1e-6)), Candidate(MostPopular())]
     conditions = replace(conditions, seeds=(3, 1))
     tuned = replace(conditions, trials=5)
@@ -262,7 +271,11 @@ def test_settings_are_searched_on_validation_rows_with_the_first_seed(
 def test_runs_with_settings_that_a_longer_search_has_changed_are_refused(
     conditions, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": Choice((1e-6, 0.1))})
+    monkeypatch.setattr(
+        sdgar.BPR,
+        "_spec",
+        replace(spec_of(sdgar.BPR), searched={"learning_rate": Choice((1e-6, 0.1))}),
+    )
     taking_part = [Candidate(BPR(**QUICK, learning_rate=1e-6))]
     compare(taking_part, replace(conditions, trials=1), out=tmp_path)
     with pytest.raises(ArtifactError, match=r"learning_rate was 1e-06, is now 0\.1"):
@@ -332,7 +345,9 @@ def test_systems_are_named_once_and_there_must_be_some(conditions):
 def test_the_papers_protocol_chooses_its_epoch_on_test_rows(conditions, monkeypatch):
     monkeypatch.setattr("sdgar.training.protocols.PAPER_EPOCHS", 5)
     found = compare(candidates()[:2], replace(conditions, protocol="paper", seeds=(0,)))
-    model = BPR(**QUICK).fit_as_the_paper(conditions.folds[0].train, conditions.folds[0].held_out)
+    model = recipe_of(BPR(**QUICK)).fit(
+        Fit(rows=conditions.folds[0].train, test=conditions.folds[0].held_out, protocol="paper")
+    )
     means = model.evaluate(conditions.folds[0].held_out, ks=(5, 20)).means()
     assert by_name(found)["bpr"].runs[0].metrics == means
     assert found.as_dict()["protocol"] == "paper"

@@ -13,6 +13,7 @@ from sdgar.systems.bpr import BPR
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 
 
@@ -26,17 +27,17 @@ def data() -> Interactions:
 
 def test_the_rule_divides_by_the_root_of_the_rows_for_each_user_and_item(data):
     assert by_rows(0.07, data) == float(f"{0.07 / math.sqrt(300 / (30 + 20)):.3g}")
-    assert SDGAR().decided(data) == {"l2": by_rows(0.07, data)}
-    assert set(IRGAN().decided(data)) == {"l2", "sampler__l2"}
+    assert recipe_of(SDGAR()).decided(data) == {"l2": by_rows(0.07, data)}
+    assert set(recipe_of(IRGAN()).decided(data)) == {"l2", "sampler__l2"}
 
 
 @pytest.mark.parametrize("name", ["bpr", "aobpr", "warp", "dns", "sa", "sdgar", "irgan"])
 def test_the_value_of_the_rule_is_what_the_system_is_composed_with(data, name):
     quick = {"sampler__pretrain": 0} if name == "irgan" else {}
     left, given = SYSTEMS[name](**quick), SYSTEMS[name](l2=0.5, **quick)
-    assert left.compose(data, seed=0).l2 == left.decided(data)["l2"]
-    assert given.compose(data, seed=0).l2 == 0.5
-    assert "l2" not in given.decided(data)
+    assert recipe_of(left).compose(data, seed=0).l2 == recipe_of(left).decided(data)["l2"]
+    assert recipe_of(given).compose(data, seed=0).l2 == 0.5
+    assert "l2" not in recipe_of(given).decided(data)
 
 
 def test_a_setting_can_be_left_to_its_rule_in_words():

@@ -31,10 +31,16 @@ from sdgar.systems.bpr import BPR
 from sdgar.systems.learner import Learner
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.popular import MostPopular
+from sdgar.systems.recipe import recipe_of, spec_of
 from sdgar.systems.sa import SA
 from sdgar.systems.spaces import RATES, Choice, Range
 
 QUICK = {"epochs": 4, "early_stopping__every": 1, "dim": 4, "batch_size": 512, "engine": "eager"}
+
+
+def search_only(monkeypatch, kind, space):
+    """Let a search of a system try these settings alone."""
+    monkeypatch.setattr(kind, "_spec", replace(spec_of(kind), searched=space))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +79,10 @@ def timeless(trials: tuple[Tried, ...]) -> list[Tried]:
 
 def test_every_system_has_a_space_and_every_space_names_fields_that_can_take_its_values(data):
     for system, kind in SYSTEMS.items():
-        types, defaults = types_of(kind), kind().plain_params() | kind().decided(data)
+        types, defaults = (
+            types_of(kind),
+            recipe_of(kind()).settings | recipe_of(kind()).decided(data),
+        )
         for name, values in searched_of(kind(), ()).items():
             assert name in types, (system, name)
             assert values.nearest(defaults[name]) == defaults[name], (system, name)
@@ -92,15 +101,19 @@ def test_every_optimizer_has_a_range_of_rates_and_fixing_one_chooses_it():
 
 
 def test_the_papers_grids_are_what_is_searched():
-    sdgar = SYSTEMS["sdgar"].searched
+    sdgar = spec_of(SYSTEMS["sdgar"]).searched
     for name in ("temperature", "sampler__lambda_x", "sampler__lambda_y"):
         assert sdgar[name] == Choice((0.1, 0.5, 1.0))
     assert sdgar["l2"].low <= 0.01 < 0.05 <= sdgar["l2"].high
-    assert SYSTEMS["cml"].searched["margin"] == Choice((0.5, 1.0, 1.5, 2.0))
+    assert spec_of(SYSTEMS["cml"]).searched["margin"] == Choice((0.5, 1.0, 1.5, 2.0))
 
 
 def test_the_better_of_two_settings_is_found_and_a_small_grid_is_tried_once(data, monkeypatch):
-    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": Choice((1e-6, 0.1))})
+    monkeypatch.setattr(
+        sdgar.BPR,
+        "_spec",
+        replace(spec_of(sdgar.BPR), searched={"learning_rate": Choice((1e-6, 0.1))}),
+    )
     base = BPR(**QUICK, learning_rate=1e-6)
     found = tune(base, data, trials=5)
     assert [t.settings["learning_rate"] for t in found.trials] == [1e-6, 0.1]
@@ -109,13 +122,13 @@ def test_the_better_of_two_settings_is_found_and_a_small_grid_is_tried_once(data
     part = splits.validation(data, seed=0)
     model = BPR(**QUICK, learning_rate=0.1).fit(part.train, part.held_out)
     assert found.best.value == model.evaluate(part.held_out, ks=(50,)).means()[METRIC]
-    assert found.best.best_epoch == model.trained_.best_epoch
+    assert found.best.best_epoch == recipe_of(model).trained.best_epoch
 
 
 def test_a_search_goes_on_to_the_trials_of_an_unbroken_one(data, tmp_path, monkeypatch):
     base, path = BPR(**QUICK), tmp_path / "study.jsonl"
     unbroken = tune(base, data, trials=9)
-    by_rule = base.decided(splits.validation(data, seed=0).train)
+    by_rule = recipe_of(base).decided(splits.validation(data, seed=0).train)
     assert unbroken.trials[0].settings == {"learning_rate": base.learning_rate, **by_rule}
     assert len({str(t.settings) for t in unbroken.trials}) == 9
     watch = Counting(crash_in=7)
@@ -156,7 +169,9 @@ def test_what_a_trial_must_beat_is_the_median_of_those_before_it():
 
 def test_a_trial_that_falls_behind_is_given_up(data, monkeypatch):
     rates = (0.1, 0.11, 0.12, 0.13, 0.14, 0.15, 1e-6)
-    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": Choice(rates)})
+    monkeypatch.setattr(
+        sdgar.BPR, "_spec", replace(spec_of(sdgar.BPR), searched={"learning_rate": Choice(rates)})
+    )
     # The bad one has to come when there are five to compare it with.
     seed = next(s for s in range(50) if last_rate(rates, s) == 1e-6)
     watch = Counting()
@@ -178,7 +193,7 @@ def last_rate(rates: tuple[float, ...], seed: int) -> float:
 
 def test_settings_that_were_tried_before_are_not_trained_again(data, monkeypatch):
     space = {"temperature": Choice((0.1, 0.5, 1.0)), "l2": Choice((0.01, 0.02, 0.03))}
-    monkeypatch.setattr(sdgar.SA, "searched", space)
+    search_only(monkeypatch, sdgar.SA, space)
     watch = Counting()
     found = tune(SA(**QUICK), data, trials=8, watch=watch)  # fewer than 9: not walked as a grid
     distinct = {str(t.settings): t for t in found.trials}
@@ -188,12 +203,20 @@ def test_settings_that_were_tried_before_are_not_trained_again(data, monkeypatch
 
 
 def test_a_setting_that_diverges_is_a_failed_trial_and_the_search_goes_on(data, monkeypatch):
-    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": Choice((0.1, 1e38))})
+    monkeypatch.setattr(
+        sdgar.BPR,
+        "_spec",
+        replace(spec_of(sdgar.BPR), searched={"learning_rate": Choice((0.1, 1e38))}),
+    )
     found = tune(BPR(**QUICK), data, trials=2)
     assert [t.state for t in found.trials] == ["complete", "failed"]
     assert "Lower the learning rate" in found.trials[1].reason
     assert found.best.number == 1
-    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": Choice((1e37, 1e38))})
+    monkeypatch.setattr(
+        sdgar.BPR,
+        "_spec",
+        replace(spec_of(sdgar.BPR), searched={"learning_rate": Choice((1e37, 1e38))}),
+    )
     with pytest.raises(NumericalError, match="none of 2 trials"):
         tune(BPR(**QUICK, learning_rate=1e38), data, trials=2)
 
@@ -281,7 +304,9 @@ def test_missing_optuna_is_said_with_its_cure(data, monkeypatch):
         tune(BPR(**QUICK), data)
 
 
-@pytest.mark.parametrize("system", sorted(name for name, kind in SYSTEMS.items() if kind.searched))
+@pytest.mark.parametrize(
+    "system", sorted(name for name, kind in SYSTEMS.items() if spec_of(kind).searched)
+)
 def test_every_system_can_be_tuned(system, data):
     kind = SYSTEMS[system]
     known = types_of(kind)

@@ -36,6 +36,7 @@ from sdgar.systems.item_knn import ItemKNN
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.popular import MostPopular
+from sdgar.systems.recipe import recipe_of
 
 from ..cli.test_cli import Done, result_of, sdgar
 from .cases import Case, check, table
@@ -391,7 +392,7 @@ def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
             common={"discriminator": discriminator, "sampler": sampler, "objective": objective},
         )
         try:
-            with training(Screen(), estimator.fit_options()) as on_epoch:
+            with training(Screen(), recipe_of(estimator).loop) as on_epoch:
                 estimator.fit(train, valid, on_epoch=on_epoch)
         except UsageError as error:
             refused.add(error.code)

@@ -11,6 +11,7 @@ from sdgar.systems.composed import Composed
 from sdgar.systems.item_knn import ItemKNN
 from sdgar.systems.learner import Learner
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 
 QUICK = {"epochs": 1, "dim": 2, "early_stopping": False, "engine": "eager"}
@@ -39,11 +40,11 @@ NETWORK = {"objective": "bpr", "sampler": "uniform"}
         Composed(**QUICK | {"discriminator": "sequence"} | NETWORK),
         Composed(**QUICK | {"discriminator": "lightgcn"} | NETWORK),
     ],
-    ids=lambda model: f"{model.system_name}-{getattr(model, 'discriminator', '')}",
+    ids=lambda model: f"{recipe_of(model).name}-{getattr(model, 'discriminator', '')}",
 )
 def test_a_system_knows_before_training_whether_it_will_fold_in(model, data):
     fitted = model.fit(data).recommender_
-    assert model.folds_in == fitted.abilities["fold_in"]
+    assert recipe_of(model).folds_in == fitted.abilities["fold_in"]
 
 
 def test_new_users_are_measured_from_their_histories(data):

@@ -20,6 +20,7 @@ from sdgar.samplers import sampled_sums as module
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.generator import Frozen
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.training.fit import FitOptions, fit
 
@@ -60,7 +61,7 @@ class Watched(EagerEngine):
 
 def trained(data, *, epochs: int, **options):
     recipe = SDGAR(dim=4, sampler__states=4, sampler__samples=4, batch_size=128, **options)
-    system = recipe.compose(data, seed=0)
+    system = recipe_of(recipe).compose(data, seed=0)
     engine = Watched(system, data, seed=0, device=CPU)
     fitted = fit(system, engine, FitOptions(epochs=epochs), seen=data.history)
     return system, engine, fitted

@@ -21,6 +21,7 @@ from sdgar.samplers.score_aware import HardestOf
 from sdgar.samplers.static import Uniform
 from sdgar.systems.factorized import Factorized
 from sdgar.systems.learner import Learner
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sa import SA
 from sdgar.systems.sdgar import SDGAR
 
@@ -38,7 +39,7 @@ def trained(
     recipe: Learner, data: Interactions, *, epochs: int = 2
 ) -> tuple[float, dict[str, torch.Tensor]]:
     """Some epochs, from scores that differ by about 1 above 0, where f = softplus(s) does too."""
-    system = recipe.compose(data, seed=0)
+    system = recipe_of(recipe).compose(data, seed=0)
     with torch.no_grad():
         for parameter in system.discriminator.parameters():
             parameter *= 15
@@ -51,20 +52,20 @@ def trained(
 class HardestLogistic(Factorized):
     """Dynamic negative sampling with Eq. 4's loss instead of BPR's."""
 
-    def make_objective(self, given: Ingredients) -> Logistic:
+    def _make_objective(self, given: Ingredients) -> Logistic:
         return Logistic()
 
-    def make_sampler(self, given: Ingredients) -> HardestOf:
+    def _make_sampler(self, given: Ingredients) -> HardestOf:
         return HardestOf(5)
 
 
 class UniformLogistic(Factorized):
     """Five negatives that count alike."""
 
-    def make_objective(self, given: Ingredients) -> Logistic:
+    def _make_objective(self, given: Ingredients) -> Logistic:
         return Logistic()
 
-    def make_sampler(self, given: Ingredients) -> Uniform:
+    def _make_sampler(self, given: Ingredients) -> Uniform:
         return Uniform()
 
 

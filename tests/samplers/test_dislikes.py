@@ -17,6 +17,7 @@ from sdgar.samplers.dislikes import WithDislikes
 from sdgar.samplers.generator import Frozen
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.static import Popularity, Uniform
+from sdgar.systems.recipe import recipe_of
 
 P = 0.3
 QUICK = {"epochs": 1, "dim": 2, "early_stopping": False, "engine": "eager"}
@@ -67,7 +68,7 @@ def test_systems_draw_them_or_say_why_not():
     data = rated()
     for kind in (sdgar.BPR, sdgar.DNS, sdgar.SDGAR, sdgar.SDSoftmax, sdgar.AOBPR):
         model = kind(**QUICK, sampler__dislikes=P)
-        assert isinstance(model.compose(data, seed=0).sampler, WithDislikes)
+        assert isinstance(recipe_of(model).compose(data, seed=0).sampler, WithDislikes)
         model.fit(data)
     for kind in (sdgar.WARP, sdgar.CML):
         with pytest.raises(UsageError, match="estimates ranks from draws that are uniform"):
@@ -87,7 +88,7 @@ def test_systems_draw_them_or_say_why_not():
     ],
 )  # fmt: skip
 def test_the_fused_engine_of_the_cpu_draws_them_or_says_why_not(kind, why):
-    system = kind(**QUICK, sampler__dislikes=P).compose(rated(), seed=0)
+    system = recipe_of(kind(**QUICK, sampler__dislikes=P)).compose(rated(), seed=0)
     said = plan.CPU.misfit(system)
     assert said is None if why is None else str(said).startswith(why)
     assert "no kernel for the sampler WithDislikes" in str(plan.GPU.misfit(system))

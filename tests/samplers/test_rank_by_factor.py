@@ -13,6 +13,7 @@ from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.reject import KnownItems
 from sdgar.systems.aobpr import AOBPR
+from sdgar.systems.recipe import recipe_of
 
 CPU = torch.device("cpu")
 USERS, ITEMS, DIM = 3, 9, 2
@@ -129,7 +130,7 @@ def test_training_goes_on_from_a_state_between_two_refits(checkerboard):
     recipe = AOBPR(dim=4, sampler__refit_every=5, batch_size=64)
 
     def engine_of() -> EagerEngine:
-        system = recipe.compose(checkerboard, seed=0)
+        system = recipe_of(recipe).compose(checkerboard, seed=0)
         return EagerEngine(system, checkerboard, seed=0, device=CPU)
 
     unbroken, half, resumed = engine_of(), engine_of(), engine_of()

@@ -14,6 +14,7 @@ from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.systems.bpr import BPR
 from sdgar.systems.dns import DNS
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.warp import WARP
 
 CPU = torch.device("cpu")
@@ -115,7 +116,7 @@ def test_rows_stop_being_scored_once_they_have_a_violation():
 
 
 def engine_of(recipe, data: Interactions) -> EagerEngine:
-    return EagerEngine(recipe.compose(data, seed=0), data, seed=0, device=CPU)
+    return EagerEngine(recipe_of(recipe).compose(data, seed=0), data, seed=0, device=CPU)
 
 
 def test_a_row_without_a_violation_teaches_nothing_and_is_not_reported_as_unanswered():
@@ -126,7 +127,7 @@ def test_a_row_without_a_violation_teaches_nothing_and_is_not_reported_as_unansw
     data = Interactions.from_arrays(users, items)
     recipe = WARP(dim=4, margin=0.0, max_tries=1, l2=0.0, batch_size=64)
     engine = engine_of(recipe, data)
-    system = recipe.compose(data, seed=0)
+    system = recipe_of(recipe).compose(data, seed=0)
     negatives = system.sampler.sample(
         torch.from_numpy(data.users_E),
         torch.from_numpy(data.items_E).long(),
@@ -162,7 +163,7 @@ def test_only_one_negative_is_searched_for():
 @pytest.mark.parametrize("name", ["n_negatives", "sampler__positives_per_visit"])
 def test_warp_refuses_pools(name):
     with pytest.raises(UsageError, match=f"Set {name} to 1"):
-        WARP(**{name: 3}).compose(DATA, seed=0)
+        recipe_of(WARP(**{name: 3})).compose(DATA, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -170,9 +171,18 @@ def test_warp_refuses_pools(name):
     [
         (lambda: HardestOf(0), "candidates must be at least 1, got 0"),
         (lambda: FirstViolation(1.0, 0), "max_tries must be at least 1, got 0"),
-        (lambda: DNS(candidates=0).compose(DATA, seed=0), "candidates must be .* 1, got 0"),
-        (lambda: WARP(max_tries=0).compose(DATA, seed=0), "max_tries must be .* 1, got 0"),
-        (lambda: WARP(margin=-1.0).compose(DATA, seed=0), "margin must be .* 0 .* got -1.0"),
+        (
+            lambda: recipe_of(DNS(candidates=0)).compose(DATA, seed=0),
+            "candidates must be .* 1, got 0",
+        ),
+        (
+            lambda: recipe_of(WARP(max_tries=0)).compose(DATA, seed=0),
+            "max_tries must be .* 1, got 0",
+        ),
+        (
+            lambda: recipe_of(WARP(margin=-1.0)).compose(DATA, seed=0),
+            "margin must be .* 0 .* got -1.0",
+        ),
     ],
 )
 def test_what_proposes_nothing_is_refused(make, message):

@@ -22,6 +22,7 @@ from sdgar.samplers.policy_gradient import PolicyGradient, Pushes
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.softmax_generator import SoftmaxGenerator
 from sdgar.systems.irgan import IRGAN
+from sdgar.systems.recipe import recipe_of
 from sdgar.training import protocols
 from sdgar.training.fit import FitOptions
 
@@ -307,7 +308,7 @@ def test_it_goes_on_from_its_state_with_the_moments_of_its_optimiser():
 
 
 def test_the_generator_starts_elsewhere_than_the_discriminator():
-    system = IRGAN(dim=4).compose(data(), seed=0)
+    system = recipe_of(IRGAN(dim=4)).compose(data(), seed=0)
     assert not torch.equal(system.discriminator.user_UD, system.sampler.model.user_UD)
     assert not torch.equal(system.discriminator.item_ID, system.sampler.model.item_ID)
 
@@ -317,13 +318,15 @@ def test_whoever_recommends_is_measured_and_kept(side, checkerboard):
     composed = []
 
     class Spy(IRGAN):
-        def compose(self, data, *, seed, device):
-            composed.append(super().compose(data, seed=seed))
+        def _compose(self, data, *, seed, device, start=True):
+            composed.append(super()._compose(data, seed=seed))
             return composed[-1]
 
     recipe = Spy(dim=4, side=side)
     options = FitOptions(epochs=2, early_stopping=False)
-    run = protocols.Training(recipe=recipe, options=options, seed=0, engine="auto", device=CPU)
+    run = protocols.Training(
+        recipe=recipe_of(recipe), options=options, seed=0, engine="auto", device=CPU
+    )
     trained = protocols.fixed(run, checkerboard)
     system = composed[0]
     who = system.sampler if side == "generator" else system.discriminator
@@ -357,7 +360,7 @@ def test_a_collapsed_generator_is_complained_about():
 )
 def test_settings_that_cannot_be_are_refused(changes, message):
     with pytest.raises(UsageError, match=message):
-        IRGAN(**changes).compose(data(), seed=0)
+        recipe_of(IRGAN(**changes)).compose(data(), seed=0)
 
 
 def test_the_perplexity_is_the_exponential_of_the_entropy():

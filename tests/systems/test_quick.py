@@ -11,6 +11,7 @@ from sdgar.discriminators.cosine import Cosine, start
 from sdgar.errors import UsageError
 from sdgar.models.factors import Factors
 from sdgar.models.sum import Sum
+from sdgar.systems.recipe import recipe_of
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +62,8 @@ def test_new_users_are_folded_in_and_it_is_saved_whole(parts, tmp_path):
 
 
 def test_rules_are_told_and_bad_settings_are_refused(parts):
-    assert sdgar.Quick().decided(parts[0]).keys() == {"tau", "item_memory__neighbours"}
-    assert sdgar.Quick(tau=0.2, item_memory__neighbours=7).decided(parts[0]) == {}
+    assert recipe_of(sdgar.Quick()).decided(parts[0]).keys() == {"tau", "item_memory__neighbours"}
+    assert recipe_of(sdgar.Quick(tau=0.2, item_memory__neighbours=7)).decided(parts[0]) == {}
     for bad in ({"dim": 0}, {"sweeps": -1}, {"item_memory": -1.0}, {"item_memory__neighbours": 0}):
         with pytest.raises(UsageError, match=next(iter(bad))):
             sdgar.Quick(**bad).fit(parts[0])
@@ -77,4 +78,4 @@ def test_the_same_seed_gives_the_same_bytes(parts):
 def test_an_item_has_as_many_neighbours_as_rows_within_bounds(rows_of_an_item, neighbours):
     users, items = np.divmod(np.arange(3 * rows_of_an_item), 3)
     data = sdgar.Interactions.from_arrays(users, items)
-    assert sdgar.Quick().decided(data)["item_memory__neighbours"] == neighbours
+    assert recipe_of(sdgar.Quick()).decided(data)["item_memory__neighbours"] == neighbours

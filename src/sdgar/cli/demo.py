@@ -17,6 +17,7 @@ from sdgar.cli.options.groups import grouped_with
 from sdgar.cli.options.shared import Explain, Json, Overwrite, Seed
 from sdgar.cli.reports import tell_report
 from sdgar.show.printed import command
+from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -53,14 +54,14 @@ def demo(
     estimator = SDSoftmax(seed=seed)
     job = synthetic_job(estimator, seed=seed, overwrite=overwrite)
     rows = Rows(train=train, test=test, everything=data)
-    with training(screen, estimator.fit_options()) as on_epoch:
+    with training(screen, recipe_of(estimator).loop) as on_epoch:
         result = job.run(estimator, rows, out, on_epoch=on_epoch)
     if result.test is not None and result.popular is not None:
-        tell_report(screen, result.test, result.popular, estimator.system_name, explain=explain)
+        tell_report(screen, result.test, result.popular, recipe_of(estimator).name, explain=explain)
     picture = draw_training(
         first_pass(result.log),
         out / "training.png",
-        title=f"{estimator.system_name} on the demo data, seed {seed}",
+        title=f"{recipe_of(estimator).name} on the demo data, seed {seed}",
         metric=estimator.early_stopping.metric,
         popular=_popular_on_validation(train, estimator),
     )
@@ -86,5 +87,7 @@ def _popular_on_validation(train: Interactions, estimator: SDSoftmax) -> float:
     from sdgar.systems.popular import MostPopular
 
     part = splits.validation(train, seed=estimator.seed)
-    report = MostPopular().fit(part.train).evaluate(part.held_out, ks=(estimator.fit_options().k,))
+    loop = recipe_of(estimator).loop
+    assert loop is not None
+    report = MostPopular().fit(part.train).evaluate(part.held_out, ks=(loop.k,))
     return report.means()[estimator.early_stopping.metric]

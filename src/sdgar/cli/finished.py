@@ -12,6 +12,7 @@ from sdgar.errors import NotReplacedError
 from sdgar.settings import METRIC
 from sdgar.show.printed import command
 from sdgar.storage import remote
+from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
     from sdgar.recommend.recommender import Recommender
@@ -61,8 +62,8 @@ def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, exp
 
 def tell_earlier(screen: Screen, job: Job, estimator: Estimator, before: Recommender) -> None:
     """Say what training goes on from, and how; a system without epochs is computed anew."""
-    options = estimator.further_options()
-    said = f"{estimator.system_name} has no epochs and is computed anew from all rows"
+    options = recipe_of(estimator).warm_loop
+    said = f"{recipe_of(estimator).name} has no epochs and is computed anew from all rows"
     if options is not None:
         rate = f"{estimator.get_params()['warm_start__rate']:g}"
         said = f"goes on for {options.epochs} epochs, from {rate} of the learning rate"

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sdgar.kernels.cache import cache_folder, is_noted, note
+from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
     from sdgar.runs.job import Job
@@ -118,7 +119,7 @@ def rehearse(system: str, settings: dict[str, Any]) -> None:
     estimator, cpu = make_again(system, settings), torch.device("cpu")
     if isinstance(estimator, Learner):
         rows = generate(Shape(users=80, items=60, interactions=1_200, concentration=0.2), seed=0)
-        composed = estimator.settled(rows).compose(rows, seed=0, device=cpu, start=False)
+        composed = recipe_of(estimator).settled(rows).compose(rows, seed=0, device=cpu, start=False)
         if isinstance(FusedCpuEngine.covers(composed, cpu), Covered):
             FusedCpuEngine(composed, rows, seed=0, device=cpu).run_epoch(0)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sdgar.cli.console import Screen
+from sdgar.systems.recipe import recipe_of, spec_of
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -50,13 +51,13 @@ def tell_split(screen: Screen, parts: Split) -> None:
 
 def tell_system(screen: Screen, estimator: Estimator, data: Interactions) -> None:
     """Say what is trained: settings that differ from the defaults, and those a rule decides."""
-    defaults = type(estimator)().plain_params()
-    chosen = {k: v for k, v in estimator.plain_params().items() if v != defaults.get(k)}
+    defaults = recipe_of(type(estimator)()).settings
+    chosen = {k: v for k, v in recipe_of(estimator).settings.items() if v != defaults.get(k)}
     words = [f"{name}={value}" for name, value in chosen.items()]
-    screen.say("system", f"{estimator.system_name} · {' '.join(words) or 'defaults'}")
+    screen.say("system", f"{recipe_of(estimator).name} · {' '.join(words) or 'defaults'}")
     by_rule: dict[str, list[str]] = {}
-    for name, value in estimator.decided(data).items():
-        by_rule.setdefault(estimator.rules[name], []).append(f"{name}={value}")
+    for name, value in recipe_of(estimator).decided(data).items():
+        by_rule.setdefault(spec_of(estimator).rules[name], []).append(f"{name}={value}")
     for rule, decided in by_rule.items():
         screen.say("rule", f"{' '.join(decided)} by {rule}; --set overrides it")
 

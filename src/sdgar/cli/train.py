@@ -42,6 +42,7 @@ from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 from sdgar.settings import CHECKPOINT_SECONDS
 from sdgar.storage import remote
+from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
     from sdgar.runs.job import Job
@@ -216,7 +217,8 @@ def train(
         screen.say("reading", as_before)
     job = Job(
         files=absolute(inputs[0]), test=absolute(inputs[1]), valid=absolute(inputs[2]),
-        reading=asdict(reading), system=estimator.system_name, settings=estimator.plain_params(),
+        reading=asdict(reading), system=recipe_of(estimator).name,
+        settings=recipe_of(estimator).settings,
         seed=training.seed, engine=training.engine, device=training.device,
         protocol=held_out.protocol, split=held_out.split, ks=list(lengths), overwrite=overwrite,
         checkpoint_every=checkpoint_every, user_features=_absolute(users),
@@ -267,10 +269,10 @@ def _train(
 
     rows = read_rows(screen, job, *inputs)
     tell_system(screen, estimator, rows.train)
-    loop = loop_of(estimator.settled(rows.train), job.protocol)
+    loop = loop_of(recipe_of(estimator).settled(rows.train), job.protocol)
     if rows.before is not None:
         tell_earlier(screen, job, estimator, rows.before)
-        loop = estimator.settled(rows.train).further_options()
+        loop = recipe_of(estimator).settled(rows.train).warm_loop
     with HeldBack() as stop, training_bar(screen, loop, verbose=verbose) as on_epoch:
         result = job.run(
             estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,

@@ -20,6 +20,7 @@ from sdgar.cli.options.training import (
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 from sdgar.settings import VANISHED
+from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
     from sdgar.runs.job import Job
@@ -119,7 +120,7 @@ class SystemChoice:
         }
         own = self._settings({})
         estimator = make_like(about, own, common={**common, **self._wishes()})
-        estimator.require_goes_on()
+        recipe_of(estimator).require_warm_start()
         return estimator, own
 
     def _require_as_before(self, before: object) -> None:

@@ -57,6 +57,7 @@ from sdgar.runs.run import (
     stoppable,
 )
 from sdgar.systems.base import Estimator
+from sdgar.systems.recipe import recipe_of
 
 
 def compare(
@@ -132,7 +133,7 @@ def _enter(
     candidate: Candidate, conditions: Conditions, results: Results, watch: Watch, stop: Stop
 ) -> Entrant:
     """Search a system's settings if that is wanted, then train it with every seed."""
-    entrant = Entrant([], type(candidate.estimator)().plain_params())
+    entrant = Entrant([], recipe_of(type(candidate.estimator)()).settings)
     estimator = candidate.estimator
     if conditions.trials is not None and candidate.searched:
         entrant.tuned = tune(
@@ -177,8 +178,8 @@ def _measure(
 ) -> Measured:
     """Train by the protocol and read the test rows once."""
     fold = conditions.folds[number]
-    name = _name(estimator.system_name, seed, number, conditions)
-    loop = loop_of(estimator.settled(fold.train), conditions.protocol) or at_once()
+    name = _name(recipe_of(estimator).name, seed, number, conditions)
+    loop = loop_of(recipe_of(estimator).settled(fold.train), conditions.protocol) or at_once()
     hear = stoppable(watch.begin(name, loop), stop, kept)
     start = time.perf_counter()
     fit_by(
@@ -195,11 +196,11 @@ def _measure(
     users = None
     if len(conditions.folds) > 1:
         users = measured_users(fold.held_out, estimator.recommender_).tolist()
-    trained = estimator.trained_
+    trained = recipe_of(estimator).trained
     return Measured(
-        system=estimator.system_name,
+        system=recipe_of(estimator).name,
         seed=seed,
-        settings=estimator.plain_params(),
+        settings=recipe_of(estimator).settings,
         metrics=report.means() | of_cold,
         per_user=report.per_user[conditions.sorted_by].tolist(),
         counts=asdict(report.counts),

@@ -25,6 +25,7 @@ from sdgar.settings import KS, nearest_setting
 from sdgar.systems.base import Estimator
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.spaces import Space
 from sdgar.training.identity import Identity
 
@@ -193,7 +194,7 @@ class Candidate:
     @property
     def system(self) -> str:
         """The name of the system."""
-        return self.estimator.system_name
+        return recipe_of(self.estimator).name
 
     @property
     def searched(self) -> Space:
@@ -217,7 +218,7 @@ def candidates_of(
     for name in systems:
         if name not in SYSTEMS:
             raise unknown_name("system", name, SYSTEMS)
-    known = {name: list(SYSTEMS[name]().plain_params()) for name in systems}
+    known = {name: list(recipe_of(SYSTEMS[name]()).settings) for name in systems}
     for key in settings:
         system, dot, name = key.rpartition(".")
         if dot and system not in systems:

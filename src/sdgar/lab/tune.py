@@ -28,6 +28,7 @@ from sdgar.runs.run import (
 from sdgar.settings import METRIC
 from sdgar.systems.base import Estimator
 from sdgar.systems.learner import Learner
+from sdgar.systems.recipe import recipe_of, spec_of
 from sdgar.systems.spaces import RATES, Space
 from sdgar.training.fit import EpochRecord
 from sdgar.training.trained import Phase
@@ -106,12 +107,12 @@ def tune(
     if not space:
         rest = " other than the given ones" if fixed else ""
         raise UsageError(
-            f"{base.system_name} has no settings to search{rest}. Train it: sdgar train.",
+            f"{recipe_of(base).name} has no settings to search{rest}. Train it: sdgar train.",
             code="nothing_to_tune",
         )
     if valid is None:
         train, valid = splits.validation(train, seed=seed)
-    params = base.plain_params() | base.decided(train)
+    params = recipe_of(base).settings | recipe_of(base).decided(train)
     first = rounded({name: values.nearest(params[name]) for name, values in space.items()})
     identity = identity_of(base, train, None, valid, "validated", (k,))
     identity |= {"searched": {name: repr(values) for name, values in space.items()}}
@@ -131,7 +132,7 @@ def tune(
         overwrite=overwrite,
     ) as search:
         for tried in search.tried:
-            watch.end("before", _sentence(base.system_name, tried))
+            watch.end("before", _sentence(recipe_of(base).name, tried))
         while not search.over:
             require_going(stop, kept)
             proposal = search.propose()
@@ -141,16 +142,16 @@ def tune(
                 proposal.repeats(twin)
             else:
                 _try(proposal, base, train, valid, metric, watch, stop, kept)
-            watch.end("trial", _sentence(base.system_name, search.tried[-1]))
+            watch.end("trial", _sentence(recipe_of(base).name, search.tried[-1]))
         tuned = Tuned(
-            system=base.system_name,
+            system=recipe_of(base).name,
             trials=tuple(search.tried),
             searched=tuple(space),
             metric=metric,
         )
     if all(tried.value is None for tried in tuned.trials):
         raise NumericalError(
-            f"none of {len(tuned.trials)} trials of {base.system_name} gave a value; the first: "
+            f"none of {len(tuned.trials)} trials of {tuned.system} gave a value; the first: "
             f"{tuned.trials[0].reason}",
             code="diverged",
         )
@@ -159,9 +160,9 @@ def tune(
 
 def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
     """Return the settings of an estimator that a search would try, without the fixed ones."""
-    space = {name: values for name, values in base.searched.items() if name not in fixed}
+    space = {name: values for name, values in spec_of(base).searched.items() if name not in fixed}
     if space.get("learning_rate") in RATES.values() and isinstance(base, Learner):
-        optimizer, _ = base.step()
+        optimizer, _ = recipe_of(base).optimizer
         space["learning_rate"] = RATES.get(optimizer, space["learning_rate"])
     return space
 
@@ -184,8 +185,10 @@ def _try(
     """Train with the proposed settings and record the result."""
     start = time.perf_counter()
     estimator = with_settings(base, proposal.settings)
-    loop = loop_of(estimator.settled(train)) or at_once()
-    hear = stoppable(watch.begin(f"{base.system_name} trial {proposal.number}", loop), stop, kept)
+    loop = loop_of(recipe_of(estimator).settled(train)) or at_once()
+    hear = stoppable(
+        watch.begin(f"{recipe_of(base).name} trial {proposal.number}", loop), stop, kept
+    )
 
     def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
         hear(phase, epoch)
@@ -196,7 +199,7 @@ def _try(
         return round(time.perf_counter() - start, 3)
 
     try:
-        looks = estimator.fit_options()
+        looks = recipe_of(estimator).loop
         looked_at = valid if looks is not None and looks.early_stopping else None
         estimator.fit(train, looked_at, on_epoch=on_epoch)
         value = estimator.evaluate(valid, ks=(check_metric(metric)[1],)).means()[metric]
@@ -205,7 +208,7 @@ def _try(
     except NumericalError as error:
         proposal.failed(str(error), seconds=seconds())
     else:
-        chosen = estimator.trained_.chosen_epoch
+        chosen = recipe_of(estimator).trained.chosen_epoch
         proposal.complete(value, seconds=seconds(), best_epoch=chosen)
 
 

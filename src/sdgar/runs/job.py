@@ -18,6 +18,7 @@ from sdgar.settings import CHECKPOINT_SECONDS, KS
 from sdgar.storage.sealed import read_record
 from sdgar.systems.base import Estimator
 from sdgar.systems.make import make_again
+from sdgar.systems.recipe import recipe_of
 from sdgar.training.trained import OnPhase
 
 _TUPLES = ("header_columns", "context", "kinds", "dislike_kinds")
@@ -151,8 +152,8 @@ def synthetic_job(estimator: Estimator, *, seed: int, overwrite: bool) -> Job:
         test=[],
         valid=[],
         reading=asdict(ReadOptions()),
-        system=estimator.system_name,
-        settings=estimator.plain_params(),
+        system=recipe_of(estimator).name,
+        settings=recipe_of(estimator).settings,
         seed=seed,
         engine="auto",
         device="auto",

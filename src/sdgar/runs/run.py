@@ -24,8 +24,10 @@ from sdgar.runs.workspace import Workspace
 from sdgar.settings import CHECKPOINT_SECONDS, KS, METRIC
 from sdgar.show.printed import command as command_line
 from sdgar.systems.base import Estimator
+from sdgar.systems.recipe import Recipe, recipe_of
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions
+from sdgar.training.fitting import Fit
 from sdgar.training.protocols import paper_options
 from sdgar.training.trained import OnPhase, Phase
 
@@ -173,7 +175,7 @@ def run(
                 on_epoch(phase, epoch)
 
         checkpoints = None
-        if estimator.fit_options() is not None:
+        if recipe_of(estimator).loop is not None:
             checkpoints = Checkpoints(
                 workspace.folder,
                 identity,
@@ -189,7 +191,15 @@ def run(
         if before is None:
             fit_by(protocol, estimator, train, test, valid, watch, checkpoints)
         else:
-            estimator.fit_further(train, before, on_epoch=watch, checkpoints=checkpoints)
+            recipe_of(estimator).fit(
+                Fit(
+                    rows=train,
+                    before=before,
+                    protocol="warm",
+                    on_epoch=watch,
+                    checkpoints=checkpoints,
+                )
+            )
         model = estimator.recommender_
         before_test = time.perf_counter()
         popular = report = cold = None
@@ -207,10 +217,19 @@ def run(
             refusal = succession.refusal(replace_if)
         if everything is not None and refusal is None:
             if before is None:
-                estimator.fit_all(everything, on_epoch=watch, checkpoints=checkpoints)
+                recipe_of(estimator).fit(
+                    Fit(rows=everything, protocol="all", on_epoch=watch, checkpoints=checkpoints)
+                )
             else:
-                estimator.fit_further(
-                    everything, before, phase="all", on_epoch=watch, checkpoints=checkpoints
+                recipe_of(estimator).fit(
+                    Fit(
+                        rows=everything,
+                        before=before,
+                        protocol="warm",
+                        phase="all",
+                        on_epoch=watch,
+                        checkpoints=checkpoints,
+                    )
                 )
             model = estimator.recommender_
         summary = summary_of(estimator, train, report, popular, protocol)
@@ -228,7 +247,7 @@ def run(
             summary["succession"] = succession.as_dict() | {"refusal": refusal}
         if refusal is None:
             workspace.commit(model, {"report": summary, "counted": dict(counted or {})})
-    log = estimator.trained_.log
+    log = recipe_of(estimator).trained.log
     return RunResult(model, report, popular, summary, log, succession, refusal, cold)
 
 
@@ -242,13 +261,13 @@ def identity_of(
     histories: Interactions | None = None,
 ) -> dict[str, Any]:
     """Return what must be the same for a run to resume to a bit-identical model, by name."""
-    settings = estimator.plain_params()
+    settings = recipe_of(estimator).settings
     if "device" in settings:
         settings["device"] = choose_device(settings["device"]).type
     parts = {"training data": train, "test data": test, "validation data": valid}
     return {
         "sdgar version": __version__,
-        "system": estimator.system_name,
+        "system": recipe_of(estimator).name,
         **settings,
         "protocol": protocol,
         "k": list(ks),
@@ -259,7 +278,9 @@ def identity_of(
 
 def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
     """Raise, before anything is trained, if new test users could not be folded in."""
-    cannot = [estimator.system_name for estimator in estimators if not estimator.folds_in]
+    cannot = [
+        recipe_of(estimator).name for estimator in estimators if not recipe_of(estimator).folds_in
+    ]
     if cannot:
         raise UsageError(
             "a split of users measures users who are new to a model, and new users cannot be "
@@ -280,12 +301,12 @@ def check_settings(estimator: Estimator, protocol: str = "validated") -> None:
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
     loop_of(estimator, protocol)
-    estimator.check_settings()
+    recipe_of(estimator).check()
 
 
-def loop_of(estimator: Estimator, protocol: str = "validated") -> FitOptions | None:
+def loop_of(estimator: Estimator | Recipe, protocol: str = "validated") -> FitOptions | None:
     """Return how long an estimator trains and when it evaluates; None if it has no epochs."""
-    options = estimator.fit_options()
+    options = recipe_of(estimator).loop
     return paper_options(options) if options is not None and protocol == "paper" else options
 
 
@@ -300,8 +321,10 @@ def fit_by(
 ) -> None:
     """Train by a named protocol; a system without epochs takes all rows at once."""
     if protocol != "paper":
-        estimator.fit(train, valid, refit=True, on_epoch=on_epoch, checkpoints=checkpoints)
-    elif test is None and estimator.fit_options() is None:
+        recipe_of(estimator).fit(
+            Fit(rows=train, valid=valid, refit=True, on_epoch=on_epoch, checkpoints=checkpoints)
+        )
+    elif test is None and recipe_of(estimator).loop is None:
         estimator.fit(train)
     elif test is None:
         raise UsageError(
@@ -310,7 +333,9 @@ def fit_by(
             code="no_test",
         )
     else:
-        estimator.fit_as_the_paper(train, test, on_epoch=on_epoch, checkpoints=checkpoints)
+        recipe_of(estimator).fit(
+            Fit(rows=train, test=test, protocol="paper", on_epoch=on_epoch, checkpoints=checkpoints)
+        )
 
 
 def _sizes(data: Interactions) -> dict[str, int]:
@@ -325,12 +350,12 @@ def summary_of(
     protocol: str,
 ) -> dict[str, Any]:
     """Return how a model was trained and what it reached, as ``sdgar train --json`` prints it."""
-    trained = estimator.trained_
+    trained = recipe_of(estimator).trained
     summary: dict[str, Any] = {
-        "system": estimator.system_name,
+        "system": recipe_of(estimator).name,
         "protocol": protocol,
         "data": {**_sizes(train), "rows": train.account.as_dict()},
-        "decided": estimator.decided(train),
+        "decided": recipe_of(estimator).decided(train),
         "engine": trained.engine,
         "why": trained.why,
         "seed": estimator.get_params().get("seed"),

@@ -23,6 +23,7 @@ from sdgar.evaluation.report import Report
 from sdgar.maths.rng import Stream, sort_keys
 from sdgar.recommend.recommender import Recommender
 from sdgar.systems.base import Estimator
+from sdgar.systems.recipe import recipe_of
 
 REPLACE_IF = ("always", "not-worse", "better")
 """The conditions under which a new model replaces the earlier one."""
@@ -183,7 +184,7 @@ def require_succession(
             "Leave one of them out.",
             code="cannot_go_on",
         )
-    estimator.require_goes_on()
+    recipe_of(estimator).require_warm_start()
 
 
 def _share_of(rule: str) -> float:

@@ -17,6 +17,7 @@ from sdgar.errors import ResourceError
 from sdgar.machine.memory import free_bytes
 from sdgar.scale.conveyor import SLOTS
 from sdgar.scale.shards.views import Blocks
+from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -173,9 +174,9 @@ def gib(size: int) -> str:
 
 def ram_needs(estimator: Learner, shards: Shards, together: int, *, on_gpu: bool) -> RamNeeds:
     """Count the bytes of RAM that training a system on so many shards at a time takes."""
-    settled = estimator.settled(cast("Interactions", shards))
-    dim = at_least("dim", settled.dim, 1)
-    return RamNeeds.of(shards, together, dim=dim, states=settled.n_states(), waiting=on_gpu)
+    settled = recipe_of(estimator).settled(cast("Interactions", shards))
+    dim = at_least("dim", settled.settings["dim"], 1)
+    return RamNeeds.of(shards, together, dim=dim, states=settled.n_states, waiting=on_gpu)
 
 
 def gpu_needs(
@@ -185,15 +186,18 @@ def gpu_needs(
 
     Users who are not trained may wait ``on_gpu`` too.
     """
-    settled = estimator.settled(cast("Interactions", shards))
-    shared = at_least("sampler__positives_per_visit", settled.sampler.positives_per_visit, 1)
-    visits = max(1, at_least("batch_size", settled.batch_size, 1) // shared)
+    settled = recipe_of(estimator).settled(cast("Interactions", shards))
+    own = settled.settings
+    dim, negatives = at_least("dim", own["dim"], 1), at_least("n_negatives", own["n_negatives"], 1)
+    name = "sampler__positives_per_visit"
+    shared = at_least(name, own[name], 1)
+    visits = max(1, at_least("batch_size", own["batch_size"], 1) // shared)
     return GpuNeeds.of(
         shards,
         together,
-        dim=at_least("dim", settled.dim, 1),
-        states=settled.n_states(),
-        moments={"adagrad": 4, "lazy-adam": 8 * settled.dim}.get(estimator.step()[0], 0),
-        entries=visits * (1 + shared + at_least("n_negatives", settled.n_negatives, 1)),
+        dim=dim,
+        states=settled.n_states,
+        moments={"adagrad": 4, "lazy-adam": 8 * dim}.get(settled.optimizer[0], 0),
+        entries=visits * (1 + shared + negatives),
         on_gpu=on_gpu,
     )

@@ -29,6 +29,7 @@ from sdgar.scale.training import OnShards, follow_on_shards, require_on_gpu, tra
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import CHECKPOINT_SECONDS, KS, TEST_USERS
 from sdgar.show.printed import command as command_line
+from sdgar.systems.recipe import recipe_of
 from sdgar.training.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def run_shards(
             }
         model = model.knowing(shards.interactions(work))
         workspace.commit(model, {"report": summary})
-    return RunResult(model, report, popular, summary, estimator.trained_.log)
+    return RunResult(model, report, popular, summary, recipe_of(estimator).trained.log)
 
 
 def follow_run(
@@ -148,8 +149,8 @@ def identity_of(
 ) -> dict[str, Any]:
     """Return what must be the same to resume a run, and for workers to train together."""
     return {
-        "system": estimator.system_name,
-        **estimator.plain_params(),
+        "system": recipe_of(estimator).name,
+        **recipe_of(estimator).settings,
         "data": shards.digest,
         "together": together,
         "test users": test_users,
@@ -176,7 +177,7 @@ def rows_of(shards: Shards, held: Held) -> Interactions:
 def require_ram(estimator: Learner, shards: Shards, together: int, limit: int) -> None:
     """Raise if training takes more RAM than it may."""
     needs = needs_of(estimator, shards, together)
-    needs.require_within(limit, shards, together, estimator.system_name)
+    needs.require_within(limit, shards, together, recipe_of(estimator).name)
 
 
 def needs_of(estimator: Learner, shards: Shards, together: int) -> RamNeeds:

@@ -35,6 +35,7 @@ from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk, UserStore
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import TOGETHER
 from sdgar.show import progress
+from sdgar.systems.recipe import recipe_of
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, fit
 from sdgar.training.protocols import Training
 
@@ -188,7 +189,7 @@ def train_on_shards(
     require_on_gpu(estimator, shards, how)
     training = sharded.training
     with progress.training(
-        estimator.system_name,
+        recipe_of(estimator).name,
         shards.sizes(),
         training.options.epochs,
         metric=training.options.metric,
@@ -216,15 +217,17 @@ def _training_of(
     estimator: Learner, shards: Shards, how: OnShards, checkpoints: Checkpoints | None
 ) -> Training:
     rows = cast("Interactions", shards)  # of which only sizes are read
-    settled = estimator.settled(rows)
+    settled = recipe_of(estimator).settled(rows)
+    options = settled.loop
+    assert options is not None
     return Training(
         recipe=settled,
-        options=settled.fit_options(),
+        options=options,
         seed=check_seed(estimator.seed),
         engine=estimator.engine,
         device=how.device(estimator.device),
         checkpoints=checkpoints,
-        memory=estimator.beside(rows),
+        memory=recipe_of(estimator).item_memory(rows),
     )
 
 

@@ -407,6 +407,22 @@ class Estimator(Described):
         """Return how the item memory is made that is added to the model; None without one."""
         return None
 
+    def _warm_started(self) -> Self:
+        """Return the system with the epochs and steps by which it continues from a model."""
+        return self
+
+    def _least_bytes(self, data: Interactions) -> int:
+        """Return the bytes of memory that training takes in any case."""
+        return 0
+
+    def _n_states(self) -> int:
+        """Return the number K of states of the generator; 0 without one."""
+        return 0
+
+    def _step(self) -> tuple[str, float]:
+        """Return the name of the rule for steps, and the learning rate."""
+        raise UsageError(f"{self._spec.name} is computed at once and takes no steps.")
+
     @property
     def _folds_in(self) -> bool:
         """Whether new users can be folded into its models, from their histories."""

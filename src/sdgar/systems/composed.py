@@ -216,9 +216,13 @@ class Composed(Learner):
             if hasattr(module, "prepare"):
                 module.prepare(data)
         adapter = Adapter(
-            module, data.n_users, data.n_items, l2=self._penalty(data), name=self.discriminator.name,
+            module,
+            data.n_users,
+            data.n_items,
+            l2=self._penalty(data),
+            name=self.discriminator.name,
             settings=settings,
-        )  # fmt: skip
+        )
         network = adapter.saved_whole()
         if network is not None:
             require_comes_back(network)
@@ -280,7 +284,7 @@ class Composed(Learner):
         return self._left_to_rules({name: found[name] for name in _LEFT})
 
     @property
-    def _looks_at_features(self) -> bool:  # type: ignore[override]
+    def _looks_at_features(self) -> bool:
         """Whether the discriminator looks at features of users and items."""
         return bool(
             getattr(DISCRIMINATORS.get(self.discriminator.name), "looks_at_features", False)

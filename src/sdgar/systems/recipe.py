@@ -130,7 +130,7 @@ class Recipe:
         device: torch.device | None = None,
         start: bool = True,
     ) -> System:
-        """Return the parts of the system, with ``device`` to compute on, which is the CPU by default.
+        """Return the parts of the system, with ``device`` to compute on; by default it is the CPU.
 
         Without ``start`` parts are not brought to where training starts, as a state follows.
         """
@@ -144,11 +144,12 @@ class Recipe:
         """Return the bytes of memory that training takes in any case."""
         return self.estimator._least_bytes(data)
 
-    def fit(self, how: Fit) -> None:
-        """Train the estimator as a record of fitting says."""
+    def fit(self, how: Fit) -> Estimator:
+        """Train the estimator as a record of fitting says, and return it."""
         if how.phase != "all" and how.protocol != "all":  # else the settings were checked before
             self.estimator._require_sound(how.rows, how.valid)
         self.estimator._fit(how)
+        return self.estimator
 
 
 def recipe_of(estimator: Estimator | Recipe) -> Recipe:

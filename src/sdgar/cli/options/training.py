@@ -14,6 +14,7 @@ from sdgar.errors import UsageError, unknown_name
 from sdgar.settings import METRIC
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.part_names import DISCRIMINATORS, OBJECTIVES, SAMPLERS
+from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
     from sdgar.cli.console import Screen
@@ -56,7 +57,9 @@ class TrainingOptions:
 
     def require_draws(self, screen: Screen, estimators: Sequence[Estimator]) -> None:
         """Refuse dislikes if no system draws negatives, and name those that ignore them."""
-        ignore = [one.system_name for one in estimators if DISLIKES_SETTING not in one.get_params()]
+        ignore = [
+            recipe_of(one).name for one in estimators if DISLIKES_SETTING not in one.get_params()
+        ]
         if self.dislikes and len(ignore) == len(estimators):
             raise UsageError(
                 f"--dislikes has no meaning for {', '.join(ignore)}, which draws no negatives. "
@@ -195,7 +198,7 @@ def require_heeded(
     metric_is_searched: bool = False,
 ) -> None:
     """Refuse options that nothing in the command uses."""
-    systems = ", ".join(estimator.system_name for estimator in estimators)
+    systems = ", ".join(recipe_of(estimator).name for estimator in estimators)
     used = () if metric_is_searched else ("metric",)
     for name in ("engine", "device", "checkpoint_every", *used):
         setting = {"checkpoint_every": "epochs", "metric": METRIC_SETTING}.get(name, name)

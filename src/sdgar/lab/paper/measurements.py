@@ -34,6 +34,7 @@ from sdgar.storage.sealed import DamagedError
 from sdgar.systems.base import Estimator
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import recipe_of
 from sdgar.training.protocols import PAPER_EPOCHS
 from sdgar.training.trained import OnPhase
 
@@ -262,9 +263,9 @@ def training(
     the metric of each user is kept too; ``more`` goes into the key.
     """
     common = {"seed": seed, "device": setting.device, "item_memory": 0.0}
-    fields = SYSTEMS[system]().plain_params()
+    fields = recipe_of(SYSTEMS[system]()).settings
     estimator = SYSTEMS[system](**settings, **{k: v for k, v in common.items() if k in fields})
-    loop, epochs = estimator.fit_options(), 1
+    loop, epochs = recipe_of(estimator).loop, 1
     if loop is not None:
         # Early stopping ends most runs sooner, and a validated run is trained twice.
         epochs = PAPER_EPOCHS if protocol == "paper" else 2 * loop.epochs // 3
@@ -289,7 +290,7 @@ def _seconds(estimator: Estimator, data: str, epochs: int, *, passes: int) -> fl
     if isinstance(estimator, IRGAN):
         # Every context meets every item: once a pass of pretraining, twice an epoch of the game.
         return users * items * (passes * estimator.sampler.pretrain + 2 * epochs) / _PAIRS_A_SECOND
-    return 0.8 * rows * epochs / _POSITIVES_A_SECOND.get(estimator.system_name, _ANY_SYSTEM)
+    return 0.8 * rows * epochs / _POSITIVES_A_SECOND.get(recipe_of(estimator).name, _ANY_SYSTEM)
 
 
 def _train(
@@ -304,7 +305,7 @@ def _train(
     found = source(data, folder)
     fit_by(protocol, estimator, found.train, found.test, None, on_epoch=hear)
     report = estimator.evaluate(found.test, ks=(50,))
-    trained = estimator.trained_
+    trained = recipe_of(estimator).trained
     values: dict[str, Any] = {
         METRIC: report.means()[METRIC],
         "counts": asdict(report.counts),

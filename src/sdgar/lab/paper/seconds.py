@@ -32,8 +32,8 @@ from sdgar.lab.paper.sheets import Sheet
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
 from sdgar.systems.irgan import IRGAN
+from sdgar.systems.recipe import Recipe, recipe_of
 from sdgar.systems.sdgar import SDGAR
-from sdgar.training.protocols import Recipe
 
 SYSTEMS, PARTS = ("sdgar", "irgan"), ("discriminator", "generator")
 DIM, STATES, SAMPLES = 32, 64, 64
@@ -45,14 +45,16 @@ _IRGAN_PAIRS_A_SECOND = 3e7
 """The pairs of context and item that IRGAN scores in a second on two cores, roughly."""
 
 
-def recipe_of(system: str) -> Recipe:
+def game_of(system: str) -> Recipe:
     """Return a system with one negative a positive; IRGAN's has no pretraining."""
     if system == "sdgar":
-        return SDGAR(dim=DIM, n_negatives=1, sampler__states=STATES, sampler__samples=SAMPLES)
-    return IRGAN(
+        return recipe_of(
+            SDGAR(dim=DIM, n_negatives=1, sampler__states=STATES, sampler__samples=SAMPLES)
+        )
+    return recipe_of(IRGAN(
         dim=DIM, n_negatives=1, sampler__pretrain=0, sampler__batch_size=1024, batch_size=8192,
         sampler__samples=SAMPLES,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Measurement:
@@ -79,7 +81,7 @@ def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Measure
 def measure(system: str, data: Interactions, device: str) -> dict[str, Any]:
     """Return the medians of a few rounds; all of them are in ``rounds``."""
     where = choose_device(device)
-    made = recipe_of(system).compose(data, seed=0, device=where)
+    made = game_of(system).compose(data, seed=0, device=where)
     make_engine, _ = choose_engine("auto", made, where)
     engine = make_engine(made, data, seed=0, device=where)
     parts: dict[str, Callable[[int], object]] = {

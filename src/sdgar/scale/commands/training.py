@@ -18,6 +18,7 @@ from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
 from sdgar.scale.commands import workers
 from sdgar.settings import TEST_USERS, TOGETHER
+from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -98,8 +99,9 @@ class TrainOnShards:
         from sdgar.systems.learner import Learner
 
         if not isinstance(estimator, Learner):
+            name = recipe_of(estimator).name
             raise UsageError(
-                f"{estimator.system_name} cannot be trained on shards. Train sdsoftmax, sdgar or "
+                f"{name} cannot be trained on shards. Train sdsoftmax, sdgar or "
                 "bpr, or read the events into RAM.",
                 code="not_by_blocks",
             )
@@ -143,7 +145,7 @@ def _lead(
     if OnShards(workers=workers).device(estimator.device).type == "cuda":
         gpu = gpu_needs(estimator, shards, job.shards["together"])
         screen.say("GPU", f"{gib(gpu.total)}: {gpu.sentence()}")
-    loop = loop_of(estimator.settled(rows), job.protocol)
+    loop = loop_of(recipe_of(estimator).settled(rows), job.protocol)
     with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
         result = run_shards(
             estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
