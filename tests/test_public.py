@@ -5,15 +5,18 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
-from dataclasses import make_dataclass
+from dataclasses import fields, make_dataclass
 from functools import cache
 
 import pytest
+from sklearn.base import clone
 
 import sdgar
 from sdgar.engines import choose
+from sdgar.errors import SdgarWarning
 from sdgar.settings import Setting, settings_of
 from sdgar.systems.names import SYSTEMS
+from sdgar.training.settings import EarlyStopping
 
 KINDS = pytest.mark.parametrize("kind", SYSTEMS.values(), ids=SYSTEMS)
 
@@ -75,3 +78,62 @@ def test_help_has_the_equation_of_the_recipe_and_the_settings_of_all_bases():
 def test_the_settings_of_a_class_without_source_have_no_words():
     own = make_dataclass("Own", [("dim", int, 3)])
     assert settings_of(own) == [Setting("dim", "int", 3, "")]
+
+
+FACE = {
+    "add_items", "evaluate", "explain", "fast", "fit", "fold_in", "get_params", "partial_fit",
+    "recommend", "recommender_", "save", "score", "score_pairs", "set_params", "similar_items",
+    "similar_users", "thorough", "update",
+}  # fmt: skip
+"""What an estimator shows beside its settings."""
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_an_estimator_shows_its_settings_and_few_other_names(system):
+    kind = SYSTEMS[system]
+    settings = {f.name for f in fields(kind)}
+    assert len(settings) <= 16
+    shown = {name for name in dir(kind()) if not name.startswith("_")}
+    assert shown - settings == FACE
+    assert set(inspect.signature(kind).parameters) == settings
+
+
+def test_presets_are_systems_with_settings():
+    assert isinstance(sdgar.SDSoftmax.fast(), sdgar.Quick)
+    assert sdgar.SDSoftmax.thorough().dim > sdgar.SDSoftmax().dim
+    with pytest.raises(sdgar.SdgarError, match="sdsoftmax"):
+        sdgar.BPR.thorough()
+
+
+def test_quick_says_that_it_ignores_weights():
+    rows = sdgar.Interactions.from_arrays(
+        ["a", "a", "b", "c"], ["i", "j", "j", "k"], weight=[1.0, 2.0, 1.0, 1.0]
+    )
+    with pytest.warns(SdgarWarning, match="quick does not use the weights of rows"):
+        sdgar.SDSoftmax.fast().fit(rows, verbose=False)
+
+
+def test_a_group_is_given_as_text_as_a_dict_as_an_object_or_by_nested_names():
+    by_name = sdgar.BPR(early_stopping=False, early_stopping__patience=4)
+    by_dict = sdgar.BPR(early_stopping={"enabled": False, "patience": 4})
+    as_object = sdgar.BPR(early_stopping=EarlyStopping(enabled=False, patience=4))
+    for model in (by_name, by_dict, as_object):
+        assert model.early_stopping == EarlyStopping(enabled=False, patience=4)
+        again = clone(model)
+        assert again.get_params() == model.get_params()
+    assert by_name.set_params(early_stopping=True).early_stopping.patience == 4
+    assert sdgar.BPR().early_stopping.patience == 10  # groups are not shared
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ({"states": 3}, "sampler__states"),
+        ({"sampler__state": 3}, "sampler__states"),
+        ({"learning_rat": 0.1}, "learning_rate"),
+        ({"sampler": {"state": 3}}, "states"),
+    ],
+)
+def test_a_wrong_setting_gets_the_nearest_right_one(wrong, right):
+    with pytest.raises(sdgar.SdgarError, match=f"Did you mean '{right}'"):
+        sdgar.SDSoftmax(**wrong)

@@ -309,7 +309,7 @@ class Composed(Learner):
         found: Any = None if name is None else SYSTEMS[name]()
         return found  # type: ignore[no-any-return]
 
-    def type_of(self, setting: str) -> type:
+    def _type_of(self, setting: str) -> type:
         """Return the type of a setting of a part, by its nested name."""
         kind, _, name = setting.partition("__")
         have = settings_of(kind, self._known(kind))
@@ -329,4 +329,4 @@ class Composed(Learner):
         """Return the settings that are given for a part; raise if it has no such setting."""
         given = getattr(self, kind).settings
         names = {name: joined(kind, name) for name in given}
-        return {n: checked(names[n], value, self.type_of(names[n])) for n, value in given.items()}
+        return {n: checked(names[n], value, self._type_of(names[n])) for n, value in given.items()}

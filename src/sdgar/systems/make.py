@@ -43,7 +43,7 @@ def make(
         if name in types:
             hint = types[name]
         elif isinstance(made, Composed) and name.partition("__")[0] in KINDS:
-            hint = made.type_of(name)
+            hint = made._type_of(name)
         else:
             raise nearest_setting(f"setting of {system}", name, types)
         made.set_params(**{name: parsed(name, settings[name], hint)})
