@@ -18,6 +18,7 @@ from sdgar.systems.ease import EASE
 from sdgar.systems.make import make, make_again
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.popular import MostPopular
+from sdgar.systems.recipe import recipe_of
 
 
 def rows() -> Interactions:
@@ -35,7 +36,7 @@ def test_a_job_comes_back_from_the_folder_of_its_run(tmp_path):
         found = interrupted(tmp_path / "run")
     assert json.dumps(asdict(found)) == json.dumps(asdict(reported))  # JSON has no tuples
     assert found.read_options().context == ("user",)
-    assert found.estimator().plain_params() == reported.settings
+    assert recipe_of(found.estimator()).settings == reported.settings
 
 
 def test_a_setting_that_the_system_does_not_have_is_not_dropped():
@@ -97,10 +98,10 @@ def test_the_table_of_parts_is_that_of_the_registers():
 @pytest.mark.parametrize("system", [MostPopular(), EASE(l2=1.0, device="cpu")])
 def test_what_is_computed_at_once_also_says_how_it_came_to_be(system):
     data = rows()
-    trained = system.fit(data).trained_
+    trained = recipe_of(system.fit(data)).trained
     assert (trained.engine, trained.epochs, trained.chosen_epoch) == (system.computed_by, 0, None)
     assert trained.log == ()
-    assert system.fit_options() is None
+    assert recipe_of(system).loop is None
     assert "Computed in" in repr(trained)
     more = Interactions.from_arrays([5, 5], ["a", "e"])
     assert len(system.fit(data, more).recommender_.users) == 4
@@ -109,4 +110,4 @@ def test_what_is_computed_at_once_also_says_how_it_came_to_be(system):
 
 @pytest.mark.parametrize("name", sorted(SYSTEMS))
 def test_defaults_of_every_system_pass_the_check_before_data_is_read(name):
-    SYSTEMS[name]().check_settings()
+    recipe_of(SYSTEMS[name]()).check()

@@ -27,6 +27,7 @@ from sdgar.systems.cml import CML
 from sdgar.systems.composed import Composed
 from sdgar.systems.ials import IALS
 from sdgar.systems.popular import MostPopular
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.systems.spaces import RATES
@@ -313,18 +314,18 @@ def test_a_composition_of_the_parts_of_a_named_system_is_that_system(parts, twin
 
 
 def test_networks_keep_adam_and_what_is_given_stays():
-    decided = Composed(discriminator="lightgcn").decided(rows())
+    decided = recipe_of(Composed(discriminator="lightgcn")).decided(rows())
     assert (decided["optimizer"], decided["learning_rate"], decided["l2"]) == ("adam", 0.003, 0.0)
-    assert Composed(optimizer="adam").step() == ("adam", 0.003)
-    assert Composed(learning_rate=0.2).step() == ("adagrad", 0.2)
-    assert "dim" not in Composed(dim=8).decided(rows())
+    assert recipe_of(Composed(optimizer="adam")).optimizer == ("adam", 0.003)
+    assert recipe_of(Composed(learning_rate=0.2)).optimizer == ("adagrad", 0.2)
+    assert "dim" not in recipe_of(Composed(dim=8)).decided(rows())
     assert searched_of(Composed(), ())["learning_rate"] == RATES["adagrad"]
     network = Composed(discriminator="lightgcn")
     assert searched_of(network, ())["learning_rate"] == RATES["adam"]
 
 
 def test_the_reason_why_a_fast_engine_was_not_used_is_reported():
-    system = Composed(discriminator="lightgcn", dim=4).compose(rows(), seed=0)
+    system = recipe_of(Composed(discriminator="lightgcn", dim=4)).compose(rows(), seed=0)
     engine, why = choose_engine("auto", system, CPU)
     assert engine.name == "eager"
     assert "fused-cpu cannot: it has no code for the discriminator Adapter" in why

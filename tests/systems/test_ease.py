@@ -24,7 +24,7 @@ def test_every_item_is_the_ridge_regression_on_the_others(seed, l2, block):
     data, x_UI = some_data(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ease, "_BLOCK_BYTES", block)
-        found = EASE(l2=l2).solve(data, device=CPU)
+        found = EASE(l2=l2)._solve(data, device=CPU)
     for item in range(data.n_items):
         others = np.delete(np.arange(data.n_items), item)
         x = x_UI[:, others]
@@ -63,7 +63,7 @@ def test_options_give_the_dense_solution(seed, beta, dropout, xi, alpha):
     loud_I = x_UI.sum(axis=0) ** alpha
     wanted_II = np.diag(loud_I) @ constrained(gram_II, penalty_I, xi) @ np.diag(1 / loud_I)
     model = EASE(l2=2.0, beta=beta, dropout=dropout, xi=xi, alpha=alpha)
-    found = model.solve(data, device=CPU)
+    found = model._solve(data, device=CPU)
     np.testing.assert_allclose(found.weight_II, wanted_II, atol=5e-5)
 
 
@@ -75,28 +75,28 @@ def test_without_options_the_bytes_are_those_of_the_formula_without_them():
     both_II.diagonal().add_(100.0)
     wanted_II = ease.minus_inverse_(both_II)
     wanted_II /= -wanted_II.diagonal().clone()
-    found_II = EASE().solve(demo, device=CPU).weight_II
+    found_II = EASE()._solve(demo, device=CPU).weight_II
     assert np.array_equal(found_II, wanted_II.fill_diagonal_(0))
 
 
 def test_two_items_that_always_come_together_predict_each_other():
     data = Interactions.from_arrays([0, 0, 1, 1, 2], [0, 1, 0, 1, 2])
-    weight_II = EASE(l2=1.0).solve(data, device=CPU).weight_II
+    weight_II = EASE(l2=1.0)._solve(data, device=CPU).weight_II
     # Each from the other: 2 / (2 + λ).
     wanted_II = [[0, 2 / 3, 0], [2 / 3, 0, 0], [0, 0, 0]]
     np.testing.assert_allclose(weight_II, wanted_II, rtol=1e-5, atol=1e-6)
 
 
 def test_what_does_not_fit_is_refused_with_the_number_and_the_cure(checkerboard, monkeypatch):
-    EASE(ram_gib=0.001).solve(checkerboard, device=CPU)
+    EASE(ram_gib=0.001)._solve(checkerboard, device=CPU)
     with pytest.raises(ResourceError, match=r"allows 0\.00 GiB.*ram_gib.*item-knn") as error:
-        EASE(ram_gib=0.0001).solve(checkerboard, device=CPU)
+        EASE(ram_gib=0.0001)._solve(checkerboard, device=CPU)
     assert error.value.code == "out_of_memory"
     users = np.arange(50_000)
     many = Interactions.from_arrays(users, users)
     monkeypatch.setattr(ease, "free_bytes", lambda device: 12 << 30)
     with pytest.raises(ResourceError, match=r"10\.08 GiB for 50,000 items, and half .* 6\.00 GiB"):
-        EASE().solve(many, device=CPU)
+        EASE()._solve(many, device=CPU)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 24, 65])
@@ -116,4 +116,4 @@ def test_the_memory_of_this_machine_can_be_told():
 def test_a_matrix_without_an_inverse_names_the_cure():
     data = Interactions.from_arrays(*np.nonzero(np.ones((5, 9))))
     with pytest.raises(NumericalError, match=r"l2=0\. Use a larger l2"):
-        EASE(l2=0.0).solve(data, device=CPU)
+        EASE(l2=0.0)._solve(data, device=CPU)

@@ -43,7 +43,7 @@ def test_losses_and_gradients_are_those_of_whole_rows(seed, dim):
 
 def test_scores_are_sums_of_vectors_of_length_one_without_the_item_itself():
     data, x_UI = some_data(3)
-    model = ELSA(dim=4).solve(data, device=CPU)
+    model = ELSA(dim=4)._solve(data, device=CPU)
     a_ID = torch.from_numpy(model.item_ID).double()
     assert_close(a_ID.norm(dim=1), torch.ones(data.n_items, dtype=torch.float64))
     wanted_UI = torch.from_numpy(x_UI) @ (a_ID @ a_ID.T - torch.eye(data.n_items))
@@ -56,14 +56,14 @@ def test_an_epoch_is_one_step_for_each_batch_and_epochs_bring_the_loss_down():
     history = SparseMatrix.of(demo.indptr_U1, demo.items_E, demo.n_items, device=CPU)
     reached = [
         elsa.losses(history, torch.from_numpy(solved.item_ID)).mean()
-        for solved in (ELSA(epochs=n, device="cpu").solve(demo, device=CPU) for n in (1, 4, 16))
+        for solved in (ELSA(epochs=n, device="cpu")._solve(demo, device=CPU) for n in (1, 4, 16))
     ]
     assert reached[0] > reached[1] > reached[2]
 
 
 def test_the_same_seed_gives_the_same_vectors_and_another_seed_gives_others():
     data, _ = some_data(5)
-    one, again, other = (ELSA(dim=3, seed=s).solve(data, device=CPU).item_ID for s in (1, 1, 2))
+    one, again, other = (ELSA(dim=3, seed=s)._solve(data, device=CPU).item_ID for s in (1, 1, 2))
     assert np.array_equal(one, again)
     assert not np.allclose(one, other)
 
@@ -75,7 +75,7 @@ def test_users_without_items_are_passed_over():
         data.users, data.items, data.users_E[keep_E], data.items_E[keep_E]
     )
     assert some.n_users == data.n_users
-    model = ELSA(dim=3, batch_size=1).solve(some, device=CPU)
+    model = ELSA(dim=3, batch_size=1)._solve(some, device=CPU)
     assert np.isfinite(model.item_ID).all()
     assert (model.score_all(np.array([3])) == 0).all()
 
@@ -84,4 +84,4 @@ def test_what_does_not_fit_is_refused_with_the_number_and_the_cure(monkeypatch):
     data, _ = some_data(0)
     monkeypatch.setattr("sdgar.machine.memory.free_bytes", lambda device: 1 << 20)
     with pytest.raises(ResourceError, match=r"elsa needs at least .* Use a smaller dim"):
-        ELSA(dim=1 << 20).solve(data, device=CPU)
+        ELSA(dim=1 << 20)._solve(data, device=CPU)

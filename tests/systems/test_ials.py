@@ -123,7 +123,7 @@ def test_no_half_sweep_lets_the_objective_rise(power, weighted):
 def test_the_solution_is_where_sweeps_lead_with_weights_of_mean_one():
     data, w_UI = some_data(2, 20, 15, weighted=True)
     settings = {"alpha": 0.1, "l2": 0.05, "power": 0.5}
-    found = IALS(dim=3, sweeps=2000, **settings).solve(data, device=CPU)
+    found = IALS(dim=3, sweeps=2000, **settings)._solve(data, device=CPU)
     u_UD = torch.from_numpy(found.user_UD).double().requires_grad_()
     v_ID = torch.from_numpy(found.item_ID).double().requires_grad_()
     w_UI = torch.from_numpy(w_UI / w_UI[w_UI > 0].mean())
@@ -134,7 +134,7 @@ def test_the_solution_is_where_sweeps_lead_with_weights_of_mean_one():
 
 def test_equations_without_a_solution_name_the_cure(checkerboard):
     with pytest.raises(NumericalError, match=r"l2=0 and alpha=0\. Use a larger l2"):
-        IALS(dim=64, alpha=0.0, l2=0.0).solve(checkerboard, device=CPU)
+        IALS(dim=64, alpha=0.0, l2=0.0)._solve(checkerboard, device=CPU)
 
 
 def test_the_seed_fixes_the_start_and_equal_weights_are_no_weights(checkerboard):
@@ -142,7 +142,7 @@ def test_the_seed_fixes_the_start_and_equal_weights_are_no_weights(checkerboard)
         checkerboard.users_E, checkerboard.items_E, weight=np.full(len(checkerboard), 3.0)
     )
     first, same, other = (
-        IALS(dim=8, sweeps=2, seed=seed).solve(data, device=CPU).user_UD
+        IALS(dim=8, sweeps=2, seed=seed)._solve(data, device=CPU).user_UD
         for data, seed in ((checkerboard, 0), (weighted, 0), (checkerboard, 1))
     )
     np.testing.assert_allclose(first, same, rtol=1e-5, atol=1e-5)

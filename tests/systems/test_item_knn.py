@@ -34,7 +34,7 @@ def similarities(x_UI: np.ndarray, shrink: float) -> np.ndarray:
 def test_every_item_keeps_its_nearest_and_scores_are_sums_over_those_a_user_has(seed, k, shrink):
     data, x_UI = some_data(seed)
     sim_II = similarities(x_UI, shrink)
-    found = ItemKNN(neighbours=k, shrink=shrink).solve(data, device=CPU)
+    found = ItemKNN(neighbours=k, shrink=shrink)._solve(data, device=CPU)
     kept = found.weight_II
     weight_II = np.zeros_like(sim_II)
     weight_II[matrix_of(kept).row_E, kept.column_E] = kept.weights()
@@ -53,7 +53,7 @@ def test_every_item_keeps_its_nearest_and_scores_are_sums_over_those_a_user_has(
 def test_a_known_answer():
     # a and b share two users, b and c one; of b's two neighbours only the nearer is kept.
     data = Interactions.from_arrays([0, 0, 1, 1, 2, 2], list("ababbc"))
-    found = ItemKNN(neighbours=1, shrink=0.0).solve(data, device=CPU)
+    found = ItemKNN(neighbours=1, shrink=0.0)._solve(data, device=CPU)
     a_b, b_c = 2 / math.sqrt(2 * 3), 1 / math.sqrt(3 * 1)
     nothing = -math.inf
     wanted_UI = [[a_b, a_b, b_c], [a_b, a_b, b_c], [a_b, nothing, b_c]]
@@ -63,7 +63,7 @@ def test_a_known_answer():
 def test_of_equally_near_items_the_first_are_kept():
     users, items = np.nonzero(np.ones((4, 6)))
     data = Interactions.from_arrays(users, items)
-    kept = ItemKNN(neighbours=2).solve(data, device=CPU).weight_II
+    kept = ItemKNN(neighbours=2)._solve(data, device=CPU).weight_II
     by_item = matrix_of(kept).transposed()
     neighbours = [by_item.rows(torch.tensor([item])).column_E.tolist() for item in range(6)]
     assert neighbours == [[1, 2], [0, 2], [0, 1], [0, 1], [0, 1], [0, 1]]

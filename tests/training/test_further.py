@@ -16,9 +16,11 @@ from sdgar.systems.cml import CML
 from sdgar.systems.composed import Composed
 from sdgar.systems.ease import EASE
 from sdgar.systems.irgan import IRGAN
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training import further
+from sdgar.training.fitting import Fit
 
 SHORT = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 3, "batch_size": 256}
 SHORT |= {"warm_start__epochs": 2}
@@ -56,7 +58,11 @@ def places(mine, theirs) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", sorted(MAKE))
 def test_steps_of_no_length_leave_what_is_known_where_it_was(name, data, before):
     old = before[name].recommender_
-    new = MAKE[name](warm_start__rate=1e-12).fit_further(data, old).recommender_
+    new = (
+        recipe_of(MAKE[name](warm_start__rate=1e-12))
+        .fit(Fit(rows=data, before=old, protocol="warm"))
+        .recommender_
+    )
     (now_U, was_U), (now_I, was_I) = (
         places(mine, theirs) for mine, theirs in ((old.users, data.users), (old.items, data.items))
     )
@@ -77,11 +83,13 @@ def test_steps_of_no_length_leave_what_is_known_where_it_was(name, data, before)
 @pytest.mark.parametrize("name", sorted(MAKE))
 def test_going_on_is_learning(name, data, before):
     first = before[name].recommender_
-    model = MAKE[name](warm_start__epochs=4, warm_start__rate=1.0).fit_further(data, first)
-    losses = [record.loss for _, record in model.trained_.log]
+    model = recipe_of(MAKE[name](warm_start__epochs=4, warm_start__rate=1.0)).fit(
+        Fit(rows=data, before=first, protocol="warm")
+    )
+    losses = [record.loss for _, record in recipe_of(model).trained.log]
     assert len(losses) == 4
     assert losses[-1] < losses[0]
-    again = MAKE[name]().fit_further(data, model.recommender_)
+    again = recipe_of(MAKE[name]()).fit(Fit(rows=data, before=model.recommender_, protocol="warm"))
     assert again.recommender_.about["further"]["times"] == 2
 
 
@@ -139,7 +147,9 @@ def test_users_and_items_apart_from_all_others_start_somewhere(name, data, befor
         assert torch.isfinite(length_R).all()
         assert (length_R > 0).all()
     assert not torch.equal(found.user_UD[-1], found.user_UD[-2])
-    model = MAKE[name]().fit_further(rows, before[name].recommender_)
+    model = recipe_of(MAKE[name]()).fit(
+        Fit(rows=rows, before=before[name].recommender_, protocol="warm")
+    )
     assert len(model.recommend([902], k=3)) == 3
 
 
@@ -188,14 +198,18 @@ def test_rows_of_the_model_come_first_in_time_and_dislikes_of_today_take_them_ba
 
 def test_the_memory_is_solved_anew_and_keeps_its_weight(data, yesterday):
     model = MAKE["sdsoftmax"](item_memory=3.0).fit(yesterday).recommender_
-    after = MAKE["sdsoftmax"](item_memory=None).fit_further(data, model)
+    after = recipe_of(MAKE["sdsoftmax"](item_memory=None)).fit(
+        Fit(rows=data, before=model, protocol="warm")
+    )
     found = after.recommender_.model
     assert isinstance(found, Sum)
-    assert found.weight == after.trained_.memory == 3.0
+    assert found.weight == recipe_of(after).trained.memory == 3.0
     assert found.second.history.items_E.tolist() == data.items_E.tolist()
     fresh = MAKE["sdsoftmax"](item_memory=3.0).fit(data).recommender_.model
     assert_array_equal(found.second.weight_II.weights(), fresh.second.weight_II.weights())
-    without = MAKE["sdsoftmax"](item_memory=None).fit_further(data, before_without(model))
+    without = recipe_of(MAKE["sdsoftmax"](item_memory=None)).fit(
+        Fit(rows=data, before=before_without(model), protocol="warm")
+    )
     assert not isinstance(without.recommender_.model, Sum)
 
 
@@ -206,22 +220,29 @@ def before_without(model):
 
 def test_a_system_without_epochs_is_computed_anew(data, yesterday):
     model = EASE().fit(yesterday).recommender_
-    one, two = EASE().fit_further(data, model), EASE().fit(data)
+    one, two = (
+        recipe_of(EASE()).fit(Fit(rows=data, before=model, protocol="warm")),
+        EASE().fit(data),
+    )
     assert_array_equal(one.recommender_.model.weight_II, two.recommender_.model.weight_II)
 
 
 def test_what_cannot_go_on_says_so(data, yesterday, before):
     with pytest.raises(UsageError, match="training of irgan cannot go on"):
-        IRGAN().require_goes_on()
-    IRGAN(side="discriminator").require_goes_on()
+        recipe_of(IRGAN()).require_warm_start()
+    recipe_of(IRGAN(side="discriminator")).require_warm_start()
     with pytest.raises(UsageError, match="training of composed cannot go on"):
-        Composed(discriminator="lightgcn", sampler="uniform", objective="bpr").require_goes_on()
+        recipe_of(
+            Composed(discriminator="lightgcn", sampler="uniform", objective="bpr")
+        ).require_warm_start()
     with pytest.raises(UsageError, match="vectors of the earlier model have 3 coordinates"):
-        MAKE["bpr"](dim=4).fit_further(data, before["bpr"].recommender_)
+        recipe_of(MAKE["bpr"](dim=4)).fit(
+            Fit(rows=data, before=before["bpr"].recommender_, protocol="warm")
+        )
     fields = {"user": [1, 1, 2, 3], "daypart": ["day", "night", "day", "night"]}
     rows = Interactions.from_contexts(fields, [0, 1, 1, 2])
     context = MAKE["bpr"]().fit(rows)
     with pytest.raises(UsageError, match="a context has several fields"):
-        MAKE["bpr"]().fit_further(rows, context.recommender_)
+        recipe_of(MAKE["bpr"]()).fit(Fit(rows=rows, before=context.recommender_, protocol="warm"))
     with pytest.raises(UsageError, match="only models whose context is the user"):
         context.partial_fit(rows)

@@ -15,7 +15,9 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.models.sum import Sum
 from sdgar.recommend.recommender import Recommender, load
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
+from sdgar.training.fitting import Fit
 from sdgar.training.judged import TRIED, Judged, judged
 
 SHORT = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 3, "sampler__states": 4}
@@ -99,8 +101,10 @@ def test_new_rows_that_one_part_foretells_move_the_weight_towards_it(part, had, 
     whole = before.model
     everyone = np.arange(data.n_users)
     rows = with_favourites(data, getattr(whole, part).score_all(everyone))
-    after = SDSoftmax(**SHORT).fit_further(rows, with_weight(before, had), verbose=False)
-    weight = after.trained_.memory
+    after = recipe_of(SDSoftmax(**SHORT)).fit(
+        Fit(rows=rows, before=with_weight(before, had), protocol="warm", verbose=False)
+    )
+    weight = recipe_of(after).trained.memory
     assert weight < had if part == "first" else weight > had
     told = after.recommender_.about["further"]["judged"]
     assert told["users"] == data.n_users
@@ -110,20 +114,28 @@ def test_new_rows_that_one_part_foretells_move_the_weight_towards_it(part, had, 
 
 def test_a_weight_that_is_given_stays_and_nothing_new_changes_nothing(data, before):
     rows = with_favourites(data, before.model.first.score_all(np.arange(data.n_users)))
-    after = SDSoftmax(**SHORT, item_memory=2.0).fit_further(rows, before, verbose=False)
-    assert after.trained_.memory == 2.0
+    after = recipe_of(SDSoftmax(**SHORT, item_memory=2.0)).fit(
+        Fit(rows=rows, before=before, protocol="warm", verbose=False)
+    )
+    assert recipe_of(after).trained.memory == 2.0
     assert "judged" not in after.recommender_.about["further"]
-    same = SDSoftmax(**SHORT).fit_further(data, before, verbose=False)
-    assert same.trained_.memory == 4.0
+    same = recipe_of(SDSoftmax(**SHORT)).fit(
+        Fit(rows=data, before=before, protocol="warm", verbose=False)
+    )
+    assert recipe_of(same).trained.memory == 4.0
     assert "judged" not in same.recommender_.about["further"]
 
 
 def test_later_nights_count_with_those_before_them(data, before, tmp_path):
     everyone = np.arange(data.n_users)
     rows = with_favourites(data, before.model.second.score_all(everyone))
-    one = SDSoftmax(**SHORT).fit_further(rows, before, verbose=False).recommender_
+    one = (
+        recipe_of(SDSoftmax(**SHORT))
+        .fit(Fit(rows=rows, before=before, protocol="warm", verbose=False))
+        .recommender_
+    )
     saved = load(one.save(tmp_path / "model"))
-    memory = SDSoftmax(**SHORT).beside(rows)
+    memory = recipe_of(SDSoftmax(**SHORT)).item_memory(rows)
     assert judged(saved, rows, memory, METRIC).as_dict() == one.about["further"]["judged"]
     more = with_favourites(rows, saved.model.first.score_all(everyone))
     both = judged(saved, more, memory, METRIC)
@@ -137,5 +149,5 @@ def test_later_nights_count_with_those_before_them(data, before, tmp_path):
 
 def test_users_whom_the_earlier_model_knows_nothing_of_do_not_judge(data, before):
     rows = data.merge(Interactions.from_arrays([10**6, 10**6], data.items.values[:2]))
-    memory = SDSoftmax(**SHORT).beside(rows)
+    memory = recipe_of(SDSoftmax(**SHORT)).item_memory(rows)
     assert judged(before, rows, memory, METRIC).users == 0

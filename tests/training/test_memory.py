@@ -20,6 +20,8 @@ from sdgar.models.factors import Factors, popularity
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum, weighted_sum
 from sdgar.ranking import topk
+from sdgar.systems.recipe import recipe_of
+from sdgar.training.fitting import Fit
 from sdgar.training.memory import WEIGHTS, Memory, choose_weight
 
 QUICK = {
@@ -53,7 +55,7 @@ def fitted(demo):
 def test_a_memory_that_helps_is_added_and_one_of_weight_0_is_not(fitted, demo):
     model = fitted.recommender_.model
     assert isinstance(model, Sum)
-    assert fitted.trained_.memory == model.weight in WEIGHTS
+    assert recipe_of(fitted).trained.memory == model.weight in WEIGHTS
     assert isinstance(model.first, Factors)
     assert isinstance(model.second, LocalItemWeights)
     with_memory = fitted.evaluate(demo.held_out).means()["ndcg@50"]
@@ -113,10 +115,10 @@ def test_the_smallest_weight_with_nine_tenths_of_the_best_gain_is_chosen(demo):
 
 
 def test_all_rows_are_learned_with_the_weight_that_was_chosen(fitted, demo):
-    model, chosen = copy.copy(fitted), fitted.trained_.memory
-    model.fit_all(demo.train.merge(demo.held_out), verbose=False)
+    model, chosen = copy.copy(fitted), recipe_of(fitted).trained.memory
+    recipe_of(model).fit(Fit(rows=demo.train.merge(demo.held_out), protocol="all", verbose=False))
     assert model.recommender_ is not fitted.recommender_
-    assert model.trained_.memory == chosen == model.recommender_.model.weight
+    assert recipe_of(model).trained.memory == chosen == model.recommender_.model.weight
 
 
 @pytest.mark.parametrize(
@@ -128,17 +130,21 @@ def test_all_rows_are_learned_with_the_weight_that_was_chosen(fitted, demo):
 )
 def test_settings_that_cannot_be_are_refused_before_data_is_read(settings, said):
     with pytest.raises(UsageError, match=said):
-        sdgar.BPR(**settings).check_settings()
+        recipe_of(sdgar.BPR(**settings)).check()
 
 
 def test_with_a_falling_rate_the_last_epoch_is_kept(small):
     quick = QUICK | {"epochs": 3, "learning_rate": 3.0}  # looks fall, and it goes on all the same
     train, valid = sdgar.split(small.train)
     fitted = sdgar.SDSoftmax(item_memory=0.0, **quick).fit(train, valid, verbose=False)
-    looks = [r for phase, r in fitted.trained_.log if phase == "choose" and r.metric is not None]
+    looks = [
+        r
+        for phase, r in recipe_of(fitted).trained.log
+        if phase == "choose" and r.metric is not None
+    ]
     assert len(looks) == 3
     assert [look.best for look in looks] == [False, False, True]
-    assert fitted.trained_.best_epoch == 3
+    assert recipe_of(fitted).trained.best_epoch == 3
 
 
 def test_similar_items_go_by_vectors_or_by_the_memory_and_it_is_said(fitted):
@@ -168,8 +174,8 @@ def test_a_falling_rate_goes_on_with_all_rows_from_half_way(small):
         verbose=False,
     )
     assert seen == [("choose", 1), ("choose", 2), ("choose", 3), ("final", 4), ("final", 5)]
-    assert (fitted.trained_.epochs, fitted.trained_.best_epoch) == (5, 5)
-    assert fitted.trained_.valid
+    assert (recipe_of(fitted).trained.epochs, recipe_of(fitted).trained.best_epoch) == (5, 5)
+    assert recipe_of(fitted).trained.valid
 
 
 def test_what_goes_on_has_the_optimiser_and_the_generator_of_the_first_half(small, monkeypatch):

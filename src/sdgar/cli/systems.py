@@ -15,6 +15,7 @@ from sdgar.cli.console import Screen
 from sdgar.cli.options.shared import Json
 from sdgar.cli.options.training import DEFAULT_SYSTEM
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
     from sdgar.contracts import System
@@ -140,7 +141,7 @@ def _engines(engines: Mapping[str, Any]) -> dict[str, str]:
 
     two = Interactions.from_arrays(["a", "b"], ["x", "y"])
     systems = [
-        kind(dim=4, sampler__states=2).compose(two, seed=0, start=False)
+        recipe_of(kind(dim=4, sampler__states=2)).compose(two, seed=0, start=False)
         for kind in (SDSoftmax, SDGAR)
     ]
     said = {}
