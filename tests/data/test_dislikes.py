@@ -1,4 +1,4 @@
-"""What speaks against an item: low ratings, low weights, and kinds of events."""
+"""What counts against an item: low ratings, low weights, and kinds of events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIKED = {"user": [*"aabb"], "item": [1, 2, 3, 4]}
 
 
 def read(extra: dict, **options) -> sdgar.Interactions:
-    """Rows of likings, and after them those of ``extra``; a column is as long as the two."""
+    """Return positive interactions, followed by the rows of ``extra``."""
     n = len(extra["user"])
     columns = {name: LIKED[name] + extra[name] for name in ("user", "item")}
     for name in extra.keys() - columns.keys():
@@ -45,7 +45,7 @@ def test_ratings_between_two_thresholds_are_known_and_speak_neither_for_nor_agai
     one = read(extra, min_rating=4)
     assert pairs(one, "disliked") == pairs(one, "seen") == pairs(both, "seen")
     assert one.fingerprint() != both.fingerprint()
-    with pytest.raises(UsageError, match="ratings below 5 cannot speak against"):
+    with pytest.raises(UsageError, match="ratings below 5 cannot count against"):
         read(extra, min_rating=4, dislike_below=5)
 
 
@@ -149,7 +149,7 @@ PASSABLE = {"user": [*"aabcc"], "item": [3, 4, 1, 1, 4], "rating": [3, 1, 3, 5, 
 
 @pytest.fixture(scope="module")
 def rated() -> sdgar.Recommender:
-    """A model of users who find 3 passable, and to whom 1 speaks against a film."""
+    """A model of users who find 3 passable, and to whom 1 counts against a film."""
     return sdgar.LocalEASE().fit(read(PASSABLE, min_rating=4, dislike_below=2)).recommender_
 
 
@@ -161,7 +161,7 @@ def test_a_saved_model_keeps_what_is_neutral(rated, tmp_path):
 
 
 def test_a_model_without_marks_is_read_as_before(rated, tmp_path):
-    """What users know and do not like then speaks against it, as it did when it was saved."""
+    """What users know and dislike then counts against it, as it did when it was saved."""
     bare = sdgar.Recommender(replace(rated._saved, seen_neutral_E=None))
     again = sdgar.load(bare.save(tmp_path / "model"))
     assert marks(again) == dict.fromkeys(marks(rated), False)

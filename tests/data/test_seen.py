@@ -79,7 +79,7 @@ def test_without_a_threshold_ratings_near_the_highest_are_likings(ratings, least
     assert loaded.min_rating == least
     assert len(loaded.interactions) == len(kept)
     assert loaded.seen.startswith(
-        f"ratings of {least:g} and above count as likings (70% of the highest one; "
+        f"ratings of {least:g} and above count as positive (70% of the highest one; "
         "--min-rating says otherwise)"
     )
 
@@ -87,7 +87,7 @@ def test_without_a_threshold_ratings_near_the_highest_are_likings(ratings, least
 @pytest.mark.parametrize("ratings", [[-1, -2], [0, 0], [1000, *[5] * 98, 4]])
 def test_ratings_that_are_no_scale_are_not_guessed(ratings):
     rows = {"user": list(range(len(ratings))), "item": [1] * len(ratings), "rating": ratings}
-    with pytest.raises(UsageError, match="does not tell which are likings") as caught:
+    with pytest.raises(UsageError, match="does not show which are positive") as caught:
         read_frame(rows)
     assert caught.value.code == "threshold_required"
 

@@ -58,7 +58,7 @@ def test_negative_kinds_are_named_in_one_line(store, url):
     )
     loaded = read_files([url])
     assert loaded.kinds == (
-        "x (1), view (1) count as likings; Thumbs-Down (1) do not, and are not recommended again; "
+        "x (1), view (1) count as positive; Thumbs-Down (1) do not, and are not recommended again; "
         "--kinds says otherwise"
     )
     assert len(loaded.interactions) == 2

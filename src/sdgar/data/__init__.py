@@ -1,1 +1,1 @@
-"""The data room: it reads files and frames into interactions, and splits them."""
+"""Read files and frames into interactions, and split them."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """The values of one field, as numbers: those of item i are from indptr[i] to indptr[i + 1]."""
+    """The values of one field, as numbers: item i has entries indptr[i] to indptr[i + 1] - 1."""
 
     names: tuple[str, ...]
     """The values that occur, as text."""

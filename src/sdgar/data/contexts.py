@@ -86,7 +86,7 @@ class Fields:
         return first[self.user_of(new_XF)]
 
     def match(self, other: Fields) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the index of each of the other contexts, and the values of those that are new.
+        """Return the index of each of the other contexts, and the values of the new ones.
 
         A new combination of known values is numbered from the number of contexts on; its places
         are a row of the second array. One with a value that is not known here is -1.
@@ -116,7 +116,7 @@ class Fields:
             at = int(ids.index_of([context[name]])[0])
             if at < 0:
                 raise UsageError(
-                    f"the model knows no {name} {context[name]!r}. It knows {len(ids):,}, such as "
+                    f"the model has no {name} {context[name]!r}. It has {len(ids):,}, such as "
                     f"{ids.values[:3].tolist()!r}.",
                     code=f"unknown_{name}" if name == "user" else "unknown_value",
                 )

@@ -1,4 +1,4 @@
-"""Features: what is known of users or items beside their ids."""
+"""Features of users or items: what is known of them besides their ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sdgar.show.printed import Described
 KINDS = ("category", "number", "text", "embedding")
 """The kinds of columns of features."""
 _MOST_WORDS = 2048
-"""The most words of a text that are features: those that the most ids have."""
+"""The most words of a text that are features: the words that most ids have."""
 _GREATEST = 1e30
 """The largest number that can be measured, whose square is still a number."""
 _WORD = re.compile(r"[^\W_]+")
@@ -90,7 +90,7 @@ def _embedding(name: str, ids: NDArray[Any], cells: Any) -> Block:
         cell = cells[row]
         has = f"{len(cell)} numbers" if isinstance(cell, _SEVERAL) else f"{cell!r:.40}"
         raise DataError(
-            f"the embedding {name!r} of {plain(ids[row])!r} has {has}, and those of others have "
+            f"the embedding {name!r} of {plain(ids[row])!r} has {has}, and other embeddings have "
             f"{wanted}. Give every id a list of the same length, or None.",
             code="bad_features",
         )
@@ -158,7 +158,7 @@ def _number(name: str, id: Any, value: Any) -> float:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Features(Described):
-    """The features of some ids, in CSR order: those of ids.values[r] are feature_E[start_R1[r] …].
+    """The features of some ids, in CSR order: ids.values[r] has feature_E[start_R1[r] …].
 
     >>> sdgar.Features.from_columns(["ann", "bob"], {"city": ["Rome", "Oslo"], "age": [30, None]})
     Features: 3 of 2 ids, 3 set

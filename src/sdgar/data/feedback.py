@@ -25,14 +25,14 @@ _WORDS = """
     dislike disliked skip skipped hide hidden return returned refund refunded unlike downvote
     thumbsdown notinterested block blocked report reported"""
 NEGATIVE_KINDS = frozenset(_WORDS.split())
-"""The kinds that speak against an item, compared without case, spaces and punctuation."""
+"""The kinds that count against an item, compared without case, spaces and punctuation."""
 BELOW_ZERO = " below 0"
-"""The ending of the kind of a stored event whose weight is below 0, which speaks against it."""
+"""The ending of the kind of a stored event whose weight is below 0, which counts against it."""
 _MOST_LISTED = 6
 
 
 def is_negative_kind(kind: str) -> bool:
-    """Tell whether events of a kind speak against their item.
+    """Return whether events of a kind count against their item.
 
     >>> is_negative_kind("Thumbs-down"), is_negative_kind("view")
     (True, False)
@@ -41,7 +41,7 @@ def is_negative_kind(kind: str) -> bool:
 
 
 def negative_kinds(kinds: Iterable[str | None], named: Collection[str] | None) -> list[str]:
-    """Return those of some kinds that speak against an item: the usual ones, and those named."""
+    """Return which of some kinds count against an item: the usual ones and the named ones."""
     own = named or ()
     return [kind for kind in kinds if kind is not None and (kind in own or is_negative_kind(kind))]
 
@@ -71,7 +71,7 @@ def describe_kinds(
     other = {k: n for k, n in left.items() if k not in bad}
     if len(counts) < 2 and not left:
         return ""
-    parts = [f"{_listed(learned)} count as likings" if learned else "no row counts as a liking"]
+    parts = [f"{_listed(learned)} count as positive" if learned else "no row counts as positive"]
     parts += [f"{_listed(bad)} do not, and are not recommended again"] if bad else []
     parts += [f"{_listed(other)} are left out"] if other else []
     return "; ".join(parts) + "; --kinds says otherwise"
@@ -98,7 +98,7 @@ def rating_threshold(
     This is 4 of 5 stars, 3.5 with half stars, 7 of 10 points, and true of true or false. If fewer
     than one row in twenty is positive, the numbers are no scale.
 
-    ``count_E`` tells how often each rating was given, where that is more than once.
+    ``count_E`` is the number of times that each rating was given; None stands for once.
 
     >>> import numpy as np
     >>> rating_threshold(np.array([1.0, 3.0, 4.0, 5.0]))
@@ -116,7 +116,7 @@ def rating_threshold(
 
 @dataclass(frozen=True, slots=True)
 class DislikedPairs:
-    """Pairs that users know and do not like, whatever numbers their ids have anywhere."""
+    """Pairs that users know and dislike, whatever numbers their ids have anywhere."""
 
     users: NDArray[Any]
     """The id of the user of each pair."""
@@ -125,7 +125,7 @@ class DislikedPairs:
     time: NDArray[np.int64] | None
     """The time of each pair, if it is known."""
     neutral: NDArray[np.bool_]
-    """True for each pair that does not speak against its item."""
+    """True for each pair that does not count against its item."""
 
     @classmethod
     def joined(cls, *parts: DislikedPairs | None) -> DislikedPairs | None:

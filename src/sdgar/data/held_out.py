@@ -195,7 +195,7 @@ def _rows_in(
 def _contexts(
     held_out: Interactions, train: Catalogue
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return the index of each context, -1 if unknown, and the values of those that are new."""
+    """Return the index of each context, -1 if unknown, and the values of the new ones."""
     theirs, mine = held_out.fields, train.fields
     if theirs is None or mine is None or theirs.names != mine.names:
         return train.users.index_of(held_out.users.values), None

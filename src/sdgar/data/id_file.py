@@ -15,17 +15,17 @@ from sdgar.storage.sealed import DamagedError, Tensors
 
 
 def id_tensors(users: Ids, items: Ids) -> Tensors:
-    """Give the ids of both sides of a saved model as arrays."""
+    """Return the ids of both sides of a saved model as arrays."""
     return {**id_arrays(users, "users"), **id_arrays(items, "items")}
 
 
 def id_arrays(ids: Ids, side: str) -> Tensors:
-    """Give the ids of one side as arrays: integers as they are, texts as bytes with offsets."""
+    """Return the ids of one side as arrays: integers as they are, texts as bytes with offsets."""
     return value_arrays(ids.values, side)
 
 
 def value_arrays(values: NDArray[Any], side: str) -> Tensors:
-    """Give ids in any order as arrays."""
+    """Return ids in any order as arrays."""
     if values.dtype.kind in "iu":
         return {side: values}
     encoded = [value.encode() for value in values]

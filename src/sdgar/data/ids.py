@@ -22,7 +22,7 @@ def plain(value: Any) -> Any:
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a value is missing: None, NaN, or the missing values of pandas and NumPy."""
+    """Return whether a value is missing: None, NaN, or the missing values of pandas and NumPy."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return bool(value != value) if isinstance(value, float | np.floating) else False
@@ -65,7 +65,7 @@ def one_dimensional(raw: Any, what: str) -> NDArray[Any]:
 
 
 def is_column(raw: Any) -> bool:
-    """Tell whether a value is a column of many values; a text counts as one value."""
+    """Return whether a value is a column of many values; a text counts as one value."""
     one = isinstance(raw, str | bytes | bytearray) or getattr(raw, "ndim", 1) == 0
     return isinstance(raw, Iterable) and not one
 

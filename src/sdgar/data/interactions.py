@@ -1,7 +1,7 @@
 """Interactions: who met what, in CSR order, with opaque ids and an account of every row.
 
 Ids are never parsed, rounded or normalised: they are int64, uint64 or text, and come out
-as they went in. Everything after this room speaks in indices.
+as they went in. Everything after this package uses indices.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ class Interactions(Described):
     context: tuple[str, ...] = USER
     """The names of the fields of a context."""
     seen: History | None = None
-    """Pairs that users know and do not like, such as films they rated low: they are not
+    """Pairs that users know and dislike, such as films they rated low: they are not
     recommended, and nothing is learned from them unless a system draws dislikes as negatives."""
     seen_time_E: NDArray[np.int64] | None = None
     """The time of each pair of ``seen``, if it is known."""
     seen_neutral_E: NDArray[np.bool_] | None = None
-    """True for each pair of ``seen`` that does not speak against its item, such as a film that was
+    """True for each pair of ``seen`` that does not count against its item, such as a film that was
     found passable: it is not drawn as a dislike. None if all pairs do."""
     unplaced: DislikedPairs | None = None
-    """Pairs as those of ``seen`` whose item has no row here, so that nothing can be trained on
-    them: a model that knows the item leaves it out of the lists of that user."""
+    """Disliked pairs whose item has no row here. Nothing is trained on them; a model that contains
+    the item leaves it out of the recommendations for that user."""
     seen_by: SeenBy = "user"
     """With ``"user"``, an item that a user has in one context is left out of their lists in all
     contexts; with ``"context"``, only in the context that has it."""
@@ -207,7 +207,7 @@ class Interactions(Described):
         time: NDArray[np.int64] | None = None,
         neutral: NDArray[np.bool_] | None = None,
     ) -> Interactions:
-        """Return the same rows with pairs of raw ids that users know and do not like.
+        """Return the same rows with pairs of raw ids that users know and dislike.
 
         ``time`` says when each pair became known, and ``neutral`` which of them do not speak
         against their item. Users and items that have no row here, and pairs that are rows, are
@@ -223,7 +223,7 @@ class Interactions(Described):
         time: NDArray[np.int64] | None = None,
         neutral: NDArray[np.bool_] | None = None,
     ) -> Interactions:
-        """Return the same rows with pairs by index that users know and do not like.
+        """Return the same rows with pairs by index that users know and dislike.
 
         An index of -1 stands for a user or an item that has no row here. A pair that is neutral
         once is neutral.
@@ -256,7 +256,7 @@ class Interactions(Described):
 
     @property
     def disliked(self) -> History | None:
-        """The pairs of ``seen`` that speak against their item; None if there are none."""
+        """The pairs of ``seen`` that count against their item; None if there are none."""
         if self.seen is None or self.seen_neutral_E is None:
             return self.seen
         if self.seen_neutral_E.all():
@@ -309,7 +309,7 @@ class Interactions(Described):
 
     @property
     def shape(self) -> tuple[int]:
-        """The number of rows, in a tuple; scikit-learn asks for it to choose rows by number."""
+        """The number of rows, in a tuple; scikit-learn needs it to choose rows by number."""
         return (len(self),)
 
     def __getitem__(self, rows: Any) -> Interactions:
@@ -333,8 +333,8 @@ class Interactions(Described):
 
     def sizes(self) -> str:
         """Return the size of the data in words."""
-        whom = "users" if self.context == USER else "contexts"
-        return f"{self.n_users:,} {whom} × {self.n_items:,} items, {len(self):,} rows"
+        what = "users" if self.context == USER else "contexts"
+        return f"{self.n_users:,} {what} × {self.n_items:,} items, {len(self):,} rows"
 
     def _lines(self) -> list[str]:
         times = weights = features = ""
@@ -434,10 +434,10 @@ class Interactions(Described):
 
     def _seen_in(self, other: Interactions) -> Interactions:
         """Return other rows with what users do not like in this data."""
-        told = self.unliked
-        if told is None:
+        disliked = self.unliked
+        if disliked is None:
             return other
-        placed = other.with_seen(told.users, told.items, told.time, told.neutral)
+        placed = other.with_seen(disliked.users, disliked.items, disliked.time, disliked.neutral)
         return replace(placed, unplaced=DislikedPairs.joined(other.unplaced, self.unplaced))
 
     def fingerprint(self) -> str:

@@ -127,7 +127,7 @@ than all of these counts nanoseconds."""
 
 
 def are_dates(time_E: NDArray[np.int64]) -> bool:
-    """Tell whether times are dates in microseconds, or else any other order of integers."""
+    """Return whether times are dates in microseconds, or else any other order of integers."""
     return bool(time_E.min() >= _FIRST_DATE and time_E.max() < _LAST_DATE)
 
 

@@ -67,7 +67,7 @@ class ReadOptions:
     """Take events of these kinds as dislikes, in addition to dislike, skip, hide, return and
     similar words."""
     dislike_below: float | None = None
-    """Take ratings below this as dislikes, and ignore those from here to --min-rating. Without
+    """Take ratings below this as dislikes, and ignore ratings from here to --min-rating. Without
     ratings it applies to weights."""
     delimiter: str | None = None
     """The separator of fields in text files: one character, tab or ::."""
@@ -115,7 +115,7 @@ class ReadOptions:
             raise unknown_name("weighting", str(self.weights), WEIGHTINGS)
         if self.weights is not None and self.weight == "none":
             raise UsageError(
-                f"weights={self.weights!r} asks for weights and weight='none' for none. Leave one "
+                f"weights={self.weights!r} uses weights and weight='none' does not. Leave one "
                 "of them out.",
                 code="bad_option",
             )
@@ -152,13 +152,13 @@ class ReadOptions:
         for name in ("kinds", "dislike_kinds"):
             if getattr(self, name) is not None and self.kind == "none":
                 raise UsageError(
-                    f"--{name.replace('_', '-')} asks for kinds and --kind-column none for none. "
+                    f"--{name.replace('_', '-')} uses kinds and --kind-column none does not. "
                     "Leave one of them out.",
                     code="bad_option",
                 )
         if both := sorted({*(self.kinds or ())} & {*(self.dislike_kinds or ())}):
             raise UsageError(
-                f"the kind {both[0]!r} cannot be learned from (--kinds) and speak against an item "
+                f"the kind {both[0]!r} cannot be learned from (--kinds) and count against an item "
                 "(--dislike-kinds). Leave it out of one of them.",
                 code="bad_option",
             )
@@ -171,12 +171,12 @@ class ReadOptions:
             raise UsageError(f"--columns names {twice} more than once.", code="bad_option")
 
     def _require_apart(self, low: float, least: float) -> None:
-        """Raise if what speaks against an item counts as a liking too."""
+        """Raise if a rating counts as positive and against its item."""
         if low > least:
             raise UsageError(
-                f"ratings below {low:g} cannot speak against an item (--dislike-below) where those "
-                f"of {least:g} and above count as likings (--min-rating). Lower the first, or "
-                "raise the second.",
+                f"ratings below {low:g} cannot count against an item (--dislike-below) if "
+                f"ratings of {least:g} and above count as positive (--min-rating). Lower the "
+                "first, or raise the second.",
                 code="bad_option",
             )
 
@@ -197,7 +197,7 @@ def repeated(names: Sequence[str]) -> str:
 
 
 def _memory() -> int:
-    """Return the bytes of memory of this machine; Windows does not tell them in this way."""
+    """Return the bytes of memory of this machine; Windows does not report them in this way."""
     if not hasattr(os, "sysconf"):
         return _MOST_UNPACKED
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -23,7 +23,8 @@ Random numbers come from NumPy's ``Philox`` bit generator with the key (seed, st
 same seed gives the same arrays on the same NumPy and machine type; another NumPy may derive normal
 numbers or bounded integers from the same bits in another way.
 
-Axis letters beyond those of ``contracts``: C interests, S sessions, P pairs to mend, N anything.
+Axis letters besides the ones in ``contracts``: C interests, S sessions, P pairs to mend, N
+anything.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Shape:
     """The shape of a synthetic data set, checked when it is made, so that drawing cannot fail."""
 
     users: int
-    """The number of users, all of whom occur."""
+    """The number of users; each of them occurs."""
     items: int
     """The number of items, all of which occur."""
     interactions: int
@@ -75,7 +76,7 @@ class Shape:
     """The kind of ids: 1, 2, … or ``user-0001``, ``item-0001``, …."""
 
     def __post_init__(self) -> None:
-        """Raise if no such data set exists, and say what could be asked for."""
+        """Raise if no such data set exists; the message lists the known ones."""
         self._check_counts()
         self._check_taste()
         self._check_concentration()

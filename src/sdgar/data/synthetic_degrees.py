@@ -67,14 +67,14 @@ def _apportion(weight_N: Floats, total: int, low: int, high: int) -> Ints:
     """Return integers low + min(λ w, high - low) of sum total, rounded by largest remainder."""
     order_N = np.argsort(-weight_N, kind="stable")
     weight_N = weight_N[order_N]
-    n, room = len(weight_N), high - low
+    n, capacity = len(weight_N), high - low
     rank_N = np.arange(n)
     tail_N = np.cumsum(weight_N[::-1])[::-1]
-    left_N = total - low * n - rank_N * room
+    left_N = total - low * n - rank_N * capacity
     # The first `full` weights meet the cap: the fewest for which λ keeps the next below it.
-    full = int(np.argmax(left_N * weight_N <= room * tail_N))
-    share_N = np.minimum(left_N[full] / tail_N[full] * weight_N, room)
-    share_N[:full] = room
+    full = int(np.argmax(left_N * weight_N <= capacity * tail_N))
+    share_N = np.minimum(left_N[full] / tail_N[full] * weight_N, capacity)
+    share_N[:full] = capacity
     whole_N = np.floor(share_N).astype(np.int64)
     missing = total - low * n - int(whole_N.sum())
     whole_N[np.argsort(whole_N - share_N, kind="stable")[:missing]] += 1
@@ -84,7 +84,7 @@ def _apportion(weight_N: Floats, total: int, low: int, high: int) -> Ints:
 
 
 def _graphical(degree_U: Ints, degree_I: Ints) -> bool:
-    """Tell whether distinct pairs with these degrees exist (Gale–Ryser).
+    """Return whether distinct pairs with these degrees exist (Gale–Ryser).
 
     For all k:  Σ_{k largest} d_u  ≤  Σ_i min(d_i, k)
     """
@@ -162,7 +162,7 @@ def _contains(sorted_N: Ints, wanted_P: Ints) -> Mask:
 
 
 def _reroute(users_E: Ints, items_E: Ints, pending_P: Ints, shape: Shape) -> None:
-    """Give every pending stub an item by augmenting paths; degrees that are graphical have one.
+    """Return every pending stub an item by augmenting paths; degrees that are graphical have one.
 
     A path  u ⇢ i₁ → v ⇢ i₂ → … ⇢ i  alternates pairs that are missing (⇢) and present (→), from
     a user to an item that each lack one; flipping it adds one pair and repeats none.

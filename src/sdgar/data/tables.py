@@ -28,7 +28,7 @@ def to_table(
 ) -> Any:
     """Return a Polars frame of the columns, or a pandas frame if ``like`` is a pandas object.
 
-    ``types`` says what Polars could not tell where there are no rows, or no values in them.
+    ``types`` has the types that Polars could not infer from empty columns.
     """
     if type(like).__module__.partition(".")[0] == "pandas":
         import pandas as pd
@@ -64,10 +64,10 @@ FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
 
 def require_format(path: Path) -> None:
-    """Raise if the name of a table does not tell its format."""
+    """Raise if the format of a table cannot be found from its name."""
     if path.suffix not in FORMATS:
         raise UsageError(
-            f"cannot tell a format from {path.name!r}. Name it .csv, .tsv, .jsonl or .parquet.",
+            f"cannot find a format from {path.name!r}. Name it .csv, .tsv, .jsonl or .parquet.",
             code="unknown_format",
         )
 
@@ -116,7 +116,7 @@ def _write_text(frames: Iterable[pl.DataFrame], target: Path, kind: str) -> None
 
 
 def _write_parquet(frames: Iterable[pl.DataFrame], target: Path) -> None:
-    """Write frames to files of their own and copy them into one: Parquet cannot be added to."""
+    """Write each frame to a file and copy them into one: Parquet cannot be appended to."""
     with TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as folder:
         parts = []
         for number, frame in enumerate(frames):

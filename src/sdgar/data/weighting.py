@@ -1,11 +1,11 @@
 """Turn a column of counts into the weights that rows have in a loss.
 
 Hours, plays and clicks range over factors of thousands. Multiplied into a loss as they are, a few
-rows outweigh all others. So a column of counts is not used unless it is asked for, and then tamed:
+rows outweigh all others. So a column of counts is used only on request, and is then transformed:
 
     log    log(1 + w), divided by its mean
     bm25   (K + 1) w / (K (1 - B + B L_i / L̄) + w) · log(N / (1 + n_u)), divided by its mean,
-           where L_i is the sum of an item's weights, N the number of items and n_u those of a user
+           where L_i is the sum of an item's weights, N the number of items, n_u the items of u
     raw    w as it is
     auto   raw if no weight is more than ten times the mean, else log
 """

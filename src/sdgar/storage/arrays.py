@@ -123,9 +123,9 @@ def _pieces(tensors: Tensors) -> Any:
 
 
 def reserve(path: Path) -> None:
-    """Reserve room for all of a file; raise ``OSError`` if the disk has none.
+    """Reserve disk space for all of a file; raise ``OSError`` if there is too little.
 
-    A page of a mapped file that the disk has no room for would end the process.
+    A page of a mapped file for which the disk has no space would end the process.
     """
     if hasattr(os, "posix_fallocate") and (size := path.stat().st_size):
         with path.open("r+b") as file:
@@ -139,7 +139,7 @@ class MappedArrays:
         self._folder = folder
 
     def array(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return a new array to be filled; raise ``OSError`` if the disk has no room for it."""
+        """Return a new array to be filled; raise ``OSError`` if the disk has no space for it."""
         path = self._folder / f"{name}.npy"
         sizes = (shape,) if isinstance(shape, int) else shape
         mapped = np.lib.format.open_memmap(path, "w+", dtype, sizes)

@@ -1,6 +1,6 @@
 """Folders that appear and disappear in one step.
 
-A folder is written under a temporary name beside its place, every file and the folder itself
+A folder is written under a temporary name next to its place, every file and the folder itself
 are flushed to disk, and one rename makes it visible.
 """
 
@@ -93,7 +93,7 @@ def _exchange(a: Path, b: Path) -> bool:
 
 
 def _temporary_for(target: Path) -> Path:
-    """Return a free name beside the target; remove temporary folders of killed processes."""
+    """Return a free name next to the target; remove temporary folders of killed processes."""
     prefix = f".{target.name}.tmp-"
     for orphan in target.parent.glob(f"{glob.escape(prefix)}*"):
         writer = re.fullmatch(r"([0-9]{1,9})-[0-9a-f]+(\.old)?", orphan.name.removeprefix(prefix))

@@ -1,8 +1,8 @@
 """A ledger of work that takes long: measure what has no line yet, append it, wait for the disk.
 
-A ledger is a file of sealed JSON lines, one for each finished piece of work. Whoever opens it holds
-it alone, reads what is finished, and adds a line for each piece that is finished now. The same
-command thus goes on after an interruption; a line that was changed by hand is refused.
+A ledger is a file of sealed JSON lines, one for each finished piece of work. A process locks it,
+reads which pieces are finished, and adds a line for each further one. The same command thus
+resumes after an interruption; a line that was changed by hand is refused.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ Key = TypeVar("Key", bound=Hashable)
 class Ledger(Generic[Key]):
     """The lines of a file by their keys; without a path, lines are kept in memory only.
 
-    ``key_of`` says what tells one line from another, and raises if a line does not describe a
-    finished piece of work.
+    ``key_of`` returns what distinguishes one line from another, and raises if a line does not
+    describe a finished piece of work.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Ledger(Generic[Key]):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        """Give the file back."""
+        """Return the file back."""
         self._stack.close()
 
     def __iter__(self) -> Iterator[Line]:

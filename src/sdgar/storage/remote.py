@@ -3,7 +3,7 @@
 What was fetched lies in a folder of the cache that has the address in ``.origin.json``, under the
 names that it has there. A file is copied block by block under another name, and gets its own name
 when it is whole. What is written goes to a folder of the cache first; then it is uploaded file by
-file, the manifest last, so that whoever finds a manifest finds all that it names.
+file, the manifest last, so that all files that a manifest names are there before it is.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _ELSEWHERE = (
     "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "hdfs", "webhdfs", "sftp", "ssh", "ftp",
     "http", "https", "memory",
 )  # fmt: skip
-"""How addresses of files begin; those of stores of events begin otherwise."""
+"""The schemes of addresses of files; stores of events have other ones."""
 _FORBIDDEN = ("PermissionError", "NoCredentialsError", "PartialCredentialsError")
 """The names of errors for a lack of permission."""
 
 
 def is_remote(text: object) -> TypeGuard[str]:
-    """Tell whether a text is an address of files, and neither a path nor a store.
+    """Return whether a text is an address of files, and neither a path nor a store.
 
     >>> from sdgar.storage.remote import is_remote
     >>> [is_remote(text) for text in ("s3://bucket/events", "logs/*.csv", "sqlite:///store.db")]
@@ -75,8 +75,8 @@ def reaching(address: str) -> Iterator[tuple[Any, str]]:
         ) from error
     except ValueError as error:
         raise UsageError(
-            f"{place}: {scheme}:// is no kind of address that fsspec knows. Write s3://, gs:// or "
-            "the path of a file.",
+            f"{place}: {scheme}:// is no kind of address that fsspec supports. Write s3://, gs:// "
+            "or the path of a file.",
             code="unknown_address",
         ) from error
     files.invalidate_cache()
@@ -121,7 +121,7 @@ def cache() -> Path:
 
 
 def here(paths: Iterable[Any]) -> list[Any]:
-    """Give paths with those that are addresses fetched, and anything else as it is."""
+    """Return paths; what is at an address is copied to the cache first."""
     return [fetched(path) if is_remote(path) else path for path in paths]
 
 
@@ -181,7 +181,7 @@ def ensure(path: Path) -> None:
     """Copy a file of a folder of the cache that is not there yet, and compare its SHA-256."""
     if path.exists() or (folder := origin_of(path)) is None:
         return
-    with reaching(_told(folder)["address"]) as (files, base):
+    with reaching(_origin(folder)["address"]) as (files, base):
         table = read_table(path.parent / MANIFEST)["files"]
         with _arriving(path) as part:
             _copy(files, f"{base}/{path.relative_to(folder).as_posix()}", part)
@@ -198,7 +198,7 @@ def origin_of(path: Path) -> Path | None:
 
 
 def _is_from_elsewhere(folder: Path) -> bool:
-    """Tell whether a folder has an address; one whose name cannot be has none."""
+    """Return whether a folder has an address; one whose name cannot be has none."""
     try:
         return (folder / ORIGIN).exists()
     except OSError:
@@ -208,8 +208,8 @@ def _is_from_elsewhere(folder: Path) -> bool:
 def address_of(path: Path) -> str | None:
     """Return the address that ``fetched`` gave a path for; None for any other path."""
     for folder in [path, *path.parents][:_DEPTH]:
-        if _is_from_elsewhere(folder) and folder / _told(folder)["gives"] == path:
-            return _told(folder)["address"]
+        if _is_from_elsewhere(folder) and folder / _origin(folder)["gives"] == path:
+            return _origin(folder)["address"]
     return None
 
 
@@ -267,7 +267,7 @@ def deliver(place: Path) -> str:
 
 
 def _folder_for(key: str, gives: str = "", address: str | None = None) -> Path:
-    """Make the folder of the cache for an address; ``gives`` is what it is asked for in there."""
+    """Make the folder of the cache for an address; ``gives`` is the requested path in it."""
     folder = cache() / hashlib.sha256(key.encode()).hexdigest()[:16]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -278,8 +278,8 @@ def _folder_for(key: str, gives: str = "", address: str | None = None) -> Path:
     return folder
 
 
-def _told(folder: Path) -> dict[str, str]:
-    """Return what a folder of the cache says of itself."""
+def _origin(folder: Path) -> dict[str, str]:
+    """Return the address and the requested path of a folder of the cache."""
     return read_table(folder / ORIGIN)
 
 
@@ -330,7 +330,7 @@ def _require_size(address: str, name: PurePosixPath, entry: Any, sizes: dict[str
     if size != said or size is None:
         found = "is missing" if size is None else f"has {size:,} bytes"
         raise ResourceError(
-            f"{shown(address)}/{name} {found}, and the manifest beside it says {said!r} bytes. "
+            f"{shown(address)}/{name} {found}, and its manifest says {said!r} bytes. "
             "Upload the folder again.",
             code="damaged",
         )

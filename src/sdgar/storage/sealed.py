@@ -2,7 +2,7 @@
 
 The manifest of a folder holds the size and SHA-256 of each file, and a seal: the SHA-256 of
 everything else in the manifest. Reading hashes the very bytes that are parsed. That notices damage
-and accidents; it does not notice someone who changes a file on purpose and computes the sums anew.
+and accidents; it does not notice a file that was changed on purpose, with new sums.
 Nothing here can run code: tensors are safetensors, the rest is JSON.
 """
 
@@ -138,7 +138,7 @@ def read_record(path: Path, kind: type[Record], table: object) -> Record:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Tell whether a value out of JSON is of the type of a field."""
+    """Return whether a value out of JSON is of the type of a field."""
     kind, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
@@ -146,7 +146,7 @@ def _fits(value: object, hint: Any) -> bool:
         return any(_fits(value, one) for one in inner)
     if kind is Literal:
         return value in inner
-    if kind in (list, tuple):  # JSON knows no tuples
+    if kind in (list, tuple):  # JSON has no tuples
         return isinstance(value, list | tuple) and all(_fits(one, inner[0]) for one in value)
     if kind is dict:
         return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
@@ -163,7 +163,7 @@ def _short(value: object) -> str:
 
 
 def read_file(path: Path, files: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a file; raise if they are not those of its manifest."""
+    """Return the bytes of a file; raise if they differ from its manifest."""
     size, sha256 = _seal_in(path, files)
     data = _read_bytes(path, size)
     _require_sums(path, (len(data), hashlib.sha256(data).hexdigest()), (size, sha256))
@@ -171,7 +171,7 @@ def read_file(path: Path, files: Mapping[str, Any]) -> bytes:
 
 
 def check_file(path: Path, files: Mapping[str, Any]) -> None:
-    """Raise if the bytes of a file are not those of its manifest; they are not held in memory."""
+    """Raise if the bytes of a file differ from its manifest; they are read in pieces."""
     seal, digest, found = _seal_in(path, files), hashlib.sha256(), 0
     try:
         file = open_file(path)

@@ -4,7 +4,7 @@
 
 A moment is the number of a change of the file system (a file opened, renamed, linked or removed)
 at which a child is killed. Each child goes on where the one before was, until one is done. A moment
-of 0 lets a child live and then removes all it made, so that the next one begins anew; a negative
+of 0 lets a child live and then removes all it made, so that the next one starts again; a negative
 one limits the size of files to so many bytes, as on a full disk. What became of each child is
 printed.
 """

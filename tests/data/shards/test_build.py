@@ -91,7 +91,7 @@ def tables(draw) -> tuple[dict[str, list[str]], ReadOptions]:
     }
     used = {name: values for name, values in columns.items() if values is not None}
     rows = draw(st.lists(st.tuples(*used.values()), min_size=1, max_size=60))
-    low = draw(st.sampled_from([None, 0.5, 3, 4]))  # a 4 is above what counts as a liking
+    low = draw(st.sampled_from([None, 0.5, 3, 4]))  # a 4 is above what counts as positive
     options = ReadOptions(
         dislike_kinds=draw(st.sampled_from([None, ("buy",)])) if "kind" in used else None,
         dislike_below=low if "rating" in used or "weight" in used else None,
@@ -261,7 +261,7 @@ def test_too_little_memory_for_a_shard_is_said_with_a_cure(file, tmp_path, monke
     with pytest.raises(ResourceError, match=r"Make more shards, such as --shards \d+"):
         shard_files([file], tmp_path / "s", n_shards=2)
     with pytest.raises(UsageError, match="at least 256MiB"):
-        Limits(memory=1000)
+        Limits(ram=1000)
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 8, 100])

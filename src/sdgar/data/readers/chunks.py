@@ -62,7 +62,7 @@ ID_ROLES: tuple[Role, Role] = ("user", "item")
 
 
 def is_id(role: str) -> bool:
-    """Tell whether the values of a part are ids, which are never parsed."""
+    """Return whether the values of a part are ids, which are never parsed."""
     return role in ID_ROLES or role.startswith(FIELD)
 
 
@@ -81,9 +81,9 @@ class Chunk:
 
 
 class Table:
-    """All chunks as one frame, which still knows where each row came from.
+    """All chunks as one frame, with the place where each row came from.
 
-    ``types`` are those of the columns, where the chunks are only some of an input. A column of
+    ``types`` are the types of the columns, if the chunks are a part of an input. A column of
     ``untyped`` chunks is text, unless all of them have it as numbers.
     """
 
@@ -227,7 +227,7 @@ def _typed_values(values: pl.Series, source: str, role: str) -> pl.Series:
 
 
 def _microseconds(dates: pl.Series) -> pl.Series:
-    """Return dates in microseconds, and ``BEYOND`` for those that int64 cannot count."""
+    """Return dates in microseconds, and ``BEYOND`` for dates that int64 cannot count."""
     micros = dates.cast(pl.Datetime("us"), strict=False)
     beyond = micros.is_null() & dates.is_not_null()
     return micros.to_physical().set(beyond, BEYOND).cast(pl.Datetime("us"))
@@ -253,7 +253,7 @@ def types_of(chunk: Chunk) -> FoundTypes:
 def common_types(found: Iterable[FoundTypes], *, untyped: bool = False) -> Types:
     """Return the types that hold the columns of all chunks exactly; raise if there is none.
 
-    Integers in one chunk and text in another have none: nobody knows if 7 and '7' are one id. In
+    Integers in one chunk and text in another have none: 7 and '7' may be one id or two. In
     ``untyped`` chunks they are one, as all is text, and integers are as they were spelled.
     """
     return {

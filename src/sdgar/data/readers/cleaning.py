@@ -1,4 +1,4 @@
-"""Judge the rows of an input: every row is kept, filtered or rejected for one reason."""
+"""Check the rows of an input: every row is kept, filtered or rejected for one reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sdgar.errors import DataError
 
 _FLOAT32 = np.finfo(np.float32)
 _FLAGS = {"true": 1.0, "false": 0.0}
-"""The values that a rating may have beside numbers."""
+"""The values that a rating may have besides numbers."""
 
 
 def ratings_of(frame: pl.DataFrame) -> NDArray[np.float64]:
@@ -36,9 +36,9 @@ def with_threshold(
     rating_E: NDArray[np.float64],
     count_E: NDArray[np.int64] | None = None,
 ) -> ReadOptions:
-    """Return the options with the least rating that counts as a liking, taken from the ratings.
+    """Return the options with the least positive rating, found from the ratings.
 
-    ``count_E`` tells how often each rating was given, where that is more than once.
+    ``count_E`` is the number of times that each rating was given; None stands for once.
     """
     if len(rating_E) == 0:  # every rating is missing or no number, which is refused row by row
         return replace(options, min_rating=max(0.0, options.dislike_below or 0.0))
@@ -46,13 +46,13 @@ def with_threshold(
     if least is None:
         raise threshold_required(
             str(columns.rating),
-            f"its highest value, {rating_E.max():g}, does not tell which are likings",
+            f"its highest value, {rating_E.max():g}, does not show which are positive",
         )
     return replace(options, min_rating=least)
 
 
 def needs_threshold(columns: Columns, options: ReadOptions) -> bool:
-    """Tell whether the least rating that counts as a liking is taken from the ratings."""
+    """Return whether the least positive rating is found from the ratings."""
     return options.min_rating == "auto" and columns.rating is not None
 
 
@@ -64,8 +64,8 @@ class _Check:
     role: str
     applies: pl.Expr
     rejects: bool = True
-    known: bool = False  # the user knows the item, and it is not recommended again
-    dislikes: bool = False  # it also speaks against the item
+    known: bool = False  # the item is not recommended to the user again
+    dislikes: bool = False  # it also counts against the item
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CheckedRows:
     """Rows with the numbers that their columns mean, and what becomes of each."""
 
     frame: pl.DataFrame
@@ -91,28 +91,28 @@ class Judged:
     is_kept: pl.Series
     """True for the rows to learn from."""
     is_seen: pl.Series
-    """True for the rows whose user knows the item and does not like it."""
+    """True for the rows whose user knows and dislikes the item."""
     is_neutral: pl.Series
-    """True for those of them that do not speak against the item."""
+    """True for the rows of ``is_seen`` that do not count against the item."""
     can_see: bool
-    """True if there is a reason by which rows tell of items that are known and not liked."""
+    """True if some options make rows count as seen and disliked."""
     verdicts: dict[int, Verdict]
     """The rows that are left out, by the number of the reason, which ascends."""
 
 
-def judged(
+def check_rows(
     table: Table, columns: Columns, options: ReadOptions, form: TimeForm | None = None
-) -> Judged:
-    """Find out what becomes of each row.
+) -> CheckedRows:
+    """Return what becomes of each row.
 
-    ``form`` is that of all times, where the table has only some rows of an input.
+    ``form`` is the form of all times, if the table has only some rows of an input.
     """
     frame = _with_parsed(table.frame, form)
     checks = list(_checks(frame, options))
     verdict = _verdicts(frame, checks)
     known = [at for at, check in enumerate(checks) if check.known]
     neutral = [at for at in known if not checks[at].dislikes]
-    return Judged(
+    return CheckedRows(
         frame,
         verdict.is_null(),
         verdict.is_in(known).fill_null(value=False),
@@ -270,7 +270,7 @@ def _missing(frame: pl.DataFrame, role: Role) -> pl.Expr:
 def _left_out(
     verdict: pl.Series, checks: list[_Check], table: Table, columns: Columns
 ) -> Iterator[tuple[int, Verdict]]:
-    """Yield the rows that are left out by reason, with the first places of those that are bad."""
+    """Yield the rows that are left out by reason, with the first places of bad rows."""
     counts = dict(verdict.drop_nulls().value_counts().sort("verdict").iter_rows())
     for at, count in counts.items():
         check = checks[at]

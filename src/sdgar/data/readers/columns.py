@@ -113,7 +113,7 @@ def _fitting_names(first: Sequence[str]) -> list[str]:
 
 
 def _name_by_value(text: str) -> str:
-    """Return what a value beside the ids looks like; empty if it could be anything."""
+    """Return what a value other than an id looks like; empty if it could be anything."""
     if TIME.fullmatch(text):
         return "timestamp"
     if not NUMBER.fullmatch(text):
@@ -145,7 +145,7 @@ class Columns:
     guessed: tuple[str, ...] = ()
     """The parts whose column was guessed."""
     fields: tuple[str, ...] = ()
-    """The columns that are fields of the context, beside the user."""
+    """The columns that are fields of the context, except the user."""
     offered: tuple[str, ...] = ()
     """The columns that look like a weight and are not used."""
     kind: str | None = None
@@ -287,7 +287,7 @@ class _Guess:
         found = self.alike(role)
         if len(found) > 1:
             notes.append(
-                f"{' and '.join(found)} all look like a {role}, so none is used; "
+                f"{' and '.join(found)} are all named like a {role}, so none is used; "
                 f"choose with --{role}-column."
             )
         return found[0] if len(found) == 1 else None
@@ -308,7 +308,7 @@ class _Guess:
         if any(pattern.fullmatch(n) for pattern in (NUMBER, TIME, KEY) for n in self._names):
             raise no_header(self._names, "the input")
         raise UsageError(
-            f"cannot tell which column is the {role}. Columns: {_listed(self._names)}. "
+            f"cannot find which column is the {role}. Columns: {_listed(self._names)}. "
             f"Name it with --{role}-column NAME ({role}=… in Python).",
             code="missing_column",
         )
@@ -358,7 +358,7 @@ def _rating_part(
         return {"rating": given["weight"]}
     if len(alike) == 1:
         return {"rating": alike[0]}
-    what = f"{' and '.join(alike)} all look like one" if alike else "no column looks like one"
+    what = f"{' and '.join(alike)} are all named like one" if alike else "no column looks like one"
     raise UsageError(
         f"--min-rating needs a rating, and {what}. "
         "Name it with --rating-column NAME (rating=… in Python).",
@@ -366,8 +366,8 @@ def _rating_part(
     )
 
 
-def threshold_required(column: str, why: str = "a low rating is not a liking") -> UsageError:
-    """Build the error for ratings that do not tell which rows are likings."""
+def threshold_required(column: str, why: str = "a low rating is not positive") -> UsageError:
+    """Build the error for ratings that do not show which rows are positive."""
     return UsageError(
         f"column {column!r} looks like a rating, and {why}. Say what is meant: "
         f"{_threshold_for(column)}, --min-rating none counts every row, --weight-column {column} "

@@ -152,7 +152,7 @@ def _has_overlong_line(block: bytes) -> bool:
 
 
 def _has_even_fields(block: bytes, layout: Layout) -> bool:
-    """Tell whether all lines of a block without quotes have as many fields as the layout."""
+    """Return whether all lines of a block without quotes have as many fields as the layout."""
     data = np.frombuffer(block, np.uint8)
     is_end = data[(data == ord(layout.separator)) | (data == ord("\n"))] == ord("\n")
     n_lines = np.count_nonzero(is_end)
@@ -184,7 +184,7 @@ class DelimitedFile:
     """A file whose first record names its columns, unless the caller does.
 
     ``n_bytes`` is the size of all files of an input, if their columns may come as the whole numbers
-    that they spell: those of many rows do.
+    that they spell: files of many rows do.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ Compression = Literal["gzip", "zstd"]
 BLOCK_BYTES = 8 << 20
 """The bytes that are decompressed and parsed at a time."""
 GUESSED = ""
-"""The separator of files whose extension does not tell it; then their first line does."""
+"""The separator of files whose extension does not imply one; it is taken from their first line."""
 _PACKED = 1 << 20
 _EXTENSIONS: dict[str, tuple[Format, str]] = {
     ".csv": ("delimited", ","),
@@ -62,7 +62,7 @@ class SourceFile:
     separator: str
     """The characters between fields, for delimited text."""
     compression: Compression | None
-    """The way it is compressed; None if it is not."""
+    """The compression; None for none."""
     stamp: Stamp
     """The stamp of the file when it was found."""
     partition: tuple[tuple[str, str | None], ...] = ()
@@ -207,7 +207,7 @@ def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
 
 
 def is_readable_name(path: Path) -> bool:
-    """Tell whether the name of a file has an extension that is known."""
+    """Return whether the name of a file has an extension that is known."""
     bare = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
     return bare.suffix.lower() in _EXTENSIONS
 

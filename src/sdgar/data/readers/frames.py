@@ -56,7 +56,7 @@ class Frame:
         if isinstance(values, pl.Series):
             return values
         kind = values.dtype.kind if isinstance(values, np.ndarray) else "O"
-        if kind == "M":  # of any unit, of which Polars knows only some
+        if kind == "M":  # of any unit, of which Polars supports only some
             return pl.Series(microseconds(values).view("M8[us]"))
         if kind == "m":
             return pl.Series(values.astype("m8[us]"))

@@ -1,4 +1,4 @@
-"""Build interactions from judged rows: ids become indices."""
+"""Build interactions from checked rows: ids become indices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sdgar.data.ids import Ids, int_overflow
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.chunks import Table, spelled_integers
-from sdgar.data.readers.cleaning import account_of, judged
+from sdgar.data.readers.cleaning import account_of, check_rows
 from sdgar.data.readers.columns import FIELD, Columns
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.maths.order import near_span, ranked
@@ -36,7 +36,7 @@ def to_interactions(
 
     Ids of an untyped source are text that may spell integers.
     """
-    rows = judged(table, columns, options)
+    rows = check_rows(table, columns, options)
     account = account_of(
         table.frame.height, rows.verdicts.values(), log, allow_bad_rows=options.allow_bad_rows
     )
@@ -88,10 +88,10 @@ def to_interactions(
         seen_users, seen_items = made.users.at(first[place[known]]), seen_items[known]
         seen_times = None if seen_times is None else seen_times[known]
         neutral = neutral[known]
-    told = DislikedPairs(seen_users, seen_items, seen_times, neutral)
+    disliked = DislikedPairs(seen_users, seen_items, seen_times, neutral)
     lost = made.items.index_of(seen_items) < 0
-    made = made.with_seen(told.users, told.items, told.time, told.neutral)
-    return replace(made, unplaced=told.where(lost)) if lost.any() else made
+    made = made.with_seen(disliked.users, disliked.items, disliked.time, disliked.neutral)
+    return replace(made, unplaced=disliked.where(lost)) if lost.any() else made
 
 
 def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
@@ -179,7 +179,7 @@ def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
 
 
 def fits(ids: pl.Series, *, untyped: bool) -> tuple[bool, bool]:
-    """Tell whether all ids are integers of int64, and of uint64; untyped text may spell them."""
+    """Return whether all ids are integers of int64, and of uint64; untyped text may spell them."""
     is_text = ids.dtype == pl.String
     if is_text and not untyped:
         return False, False

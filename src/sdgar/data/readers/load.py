@@ -55,7 +55,7 @@ class Loaded:
     kinds: str = ""
     """The sentence on which kinds of events count; empty if there is nothing to say."""
     min_rating: float | None = None
-    """The least rating that counts as a liking, if there are ratings."""
+    """The least positive rating, if there are ratings."""
 
 
 def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interactions:
@@ -63,8 +63,8 @@ def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interac
 
     Options are as in ``ReadOptions``. A store is named by its address, as sqlite:///store.db.
 
-    Which column was taken for what and what became of every row is told, unless ``verbose`` is
-    False; what a person should be warned of is a warning.
+    The role of each column and the number of rows that were kept are printed, unless ``verbose`` is
+    False. Anything doubtful is a warning.
 
     >>> data = sdgar.read({"user": ["ann", "ann", "bob"], "item": [7, 8, 7]}, verbose=False)
     >>> data.n_users, data.n_items
@@ -116,7 +116,7 @@ def read_files(
     log = ProblemLog()
     files = find_files(paths, options.separator, notes)
     sources = opened(files, options, notes)
-    columns, told = resolve(sources[0].names, options)
+    columns, column_notes = resolve(sources[0].names, options)
     chunks: list[Chunk] = []
     for file, source in zip(files, sources, strict=True):
         with reading(file):
@@ -124,7 +124,7 @@ def read_files(
         if not any(chunk.frame.height for chunk in found):
             notes.append(f"{file.name} has no row that can be read.")
         chunks += found
-    notes += told
+    notes += column_notes
     untyped = files[0].format == "delimited"
     table = Table(chunks, untyped=untyped)
     return _loaded(table, columns, options, log, notes, untyped=untyped)
@@ -133,8 +133,8 @@ def read_files(
 def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
     """Read a Polars, pandas or Arrow table, a DuckDB relation, or a dict of columns."""
     source = Frame(frame)
-    columns, told = resolve(source.names, options)
-    notes = list(told)
+    columns, column_notes = resolve(source.names, options)
+    notes = list(column_notes)
     table = Table([source.chunk(columns.used)])
     return _loaded(table, columns, options, ProblemLog(), notes, untyped=False)
 
@@ -142,9 +142,9 @@ def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
 def _read_source(found: EventSource, options: ReadOptions) -> Loaded:
     """Read the events of a source by the rules for delimited text, which has no types either."""
     with found.open(options) as source:
-        columns, told = resolve(source.names, options)
+        columns, column_notes = resolve(source.names, options)
         table = Table(list(source.chunks(columns.used)))
-    return _loaded(table, columns, options, ProblemLog(), list(told), untyped=True)
+    return _loaded(table, columns, options, ProblemLog(), list(column_notes), untyped=True)
 
 
 def _loaded(
@@ -160,10 +160,10 @@ def _loaded(
     if needs_threshold(columns, options):
         decided = with_threshold(columns, options, ratings_of(table.frame))
     interactions = to_interactions(table, columns, decided, log, notes, untyped=untyped)
-    told = ""
+    kinds = ""
     if columns.kind:
         counts = feedback.count_kinds(table.frame["kind"])
-        told = feedback.describe_kinds(counts, decided.kinds, decided.dislike_kinds, notes)
+        kinds = feedback.describe_kinds(counts, decided.kinds, decided.dislike_kinds, notes)
     least = decided.min_rating if isinstance(decided.min_rating, int | float) else None
     said = columns.offer()
     if columns.weight is not None:
@@ -174,7 +174,7 @@ def _loaded(
         columns,
         tuple(notes),
         weighting=said,
-        kinds=told,
+        kinds=kinds,
         seen=seen_sentence(
             _n_pairs(interactions.seen),
             _n_pairs(interactions.disliked),
@@ -204,13 +204,13 @@ def seen_sentence(
 ) -> str:
     """Return a sentence on what was done with contexts, low ratings and low weights.
 
-    ``n_seen`` counts the pairs that users know and do not like, and ``n_against`` those of them
-    that speak against their item. ``seen_by`` is given where a context has several fields.
+    ``n_seen`` counts the pairs that users know and dislike, and ``n_against`` the pairs among
+    them that count against their item. ``seen_by`` is given where a context has several fields.
     """
     parts = [] if seen_by is None else [_SEEN_BY[seen_by]]
     if least is not None and options.min_rating == "auto":
         parts.append(
-            f"ratings of {least:g} and above count as likings ({SHARE_OF_HIGHEST:.0%} of the "
+            f"ratings of {least:g} and above count as positive ({SHARE_OF_HIGHEST:.0%} of the "
             "highest one; --min-rating says otherwise)"
         )
     low = options.dislike_below
@@ -218,5 +218,5 @@ def seen_sentence(
         what = f"with a weight below {low:g}" if least is None else f"rated below {least:g}"
         parts.append(f"{n_seen:,} pairs {what} are not learned from, and not recommended again")
     if n_seen and least is not None and low is not None:
-        parts.append(f"{n_against:,} of these speak against their item: ratings below {low:g}")
+        parts.append(f"{n_against:,} of these count against their item: ratings below {low:g}")
     return "; ".join(parts)

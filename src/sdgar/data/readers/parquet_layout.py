@@ -31,7 +31,7 @@ Struct = dict[int, Any]
 
 
 class Damaged(Exception):  # noqa: N818
-    """Bytes that cannot be part of a whole Parquet file; the error never leaves this room."""
+    """Bytes that cannot be part of a whole Parquet file; the error never leaves this package."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The problems of the rows of an input: their kinds, counts and first places, told all at once."""
+"""The problems of the rows of an input: their kinds, counts and first places, reported together."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ProblemLog:
         known.extend(list(places)[: MAX_PLACES - len(known)])
 
     def taken(self) -> ProblemLog:
-        """Return what was collected so far as a log of its own, and begin anew."""
+        """Return what was collected so far as another log, and start with an empty one."""
         other = ProblemLog()
         other.counts, self.counts = self.counts, {}
         other._places, self._places = self._places, {}

@@ -74,7 +74,7 @@ def _partition(file: Path) -> Partition:
 
 
 class Partitioned:
-    """A file whose rows have the columns in the names of its folders, beside its own."""
+    """A file whose rows also have the columns that the names of its folders hold."""
 
     def __init__(self, source: Any, partition: Partition) -> None:
         self._source = source

@@ -1,7 +1,7 @@
-"""What must be known of all rows of an input before one of them can be judged.
+"""Find what must be known of all rows of an input before one of them can be checked.
 
 A load in memory finds it in all chunks at once. Here it is added up chunk by chunk, with the same
-result: the type of each column, the form of times, and the least rating that counts as a liking.
+result: the type of each column, the form of times, and the least positive rating.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Decided:
     form: TimeForm | None
     """The form of the times, if there are times."""
     min_rating: float | None
-    """The least rating that counts as a liking, if that was taken from the ratings."""
+    """The least positive rating, if it was found from the ratings."""
 
     def options(self, options: ReadOptions) -> ReadOptions:
         """Return the options with what was decided."""
@@ -96,7 +96,7 @@ class Survey:
         if len(self._rating_E) > _MOST_RATINGS:
             raise ResourceError(
                 f"column {self._columns.rating!r} has more than {_MOST_RATINGS:,} different "
-                "ratings, too many to find in memory which are likings. Say it with --min-rating.",
+                "ratings, too many to find in RAM which are positive. Set --min-rating.",
                 code="out_of_memory",
             )
 

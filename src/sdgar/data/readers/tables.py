@@ -1,6 +1,6 @@
 """Read small tables: features and facts of users or items, names of items, and lists of ids.
 
-A table is read as a whole, with all of its columns; those of delimited text are text.
+A table is read as a whole, with all of its columns; the columns of delimited text are text.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _cells(column: pl.Series, name: str, kind: str, *, json_lines: bool) -> list
     if kind == "category" and (inner.is_float() or inner == pl.Decimal or _fractions(column)):
         raise DataError(
             f"column {column.name!r} of {name} holds fractions, and every value would be a "
-            "category of its own. Sort them into ranges first, or let them be numbers.",
+            "separate category. Sort them into ranges first, or read them as numbers.",
             code="float_features",
         )
     if kind == "number" and column.dtype == pl.String:
@@ -180,7 +180,7 @@ def _several(cell: str | None) -> list[str]:
 
 
 def _fractions(column: pl.Series) -> bool:
-    """Tell whether a column of text holds numbers, and not all of them are whole."""
+    """Return whether a column of text holds numbers, and not all of them are whole."""
     if column.dtype != pl.String:
         return False
     texts = column.filter(column.is_not_null() & (column != ""))
@@ -355,7 +355,7 @@ def _name_column(names: Sequence[str], file: str) -> str:
     if len(names) == 1:
         return names[0]
     raise UsageError(
-        f"cannot tell which column of {file} holds names. Columns: {', '.join(names) or 'none'}. "
+        f"cannot find which column of {file} holds names. Columns: {', '.join(names) or 'none'}. "
         "Name it with --name-column NAME.",
         code="missing_column",
     )

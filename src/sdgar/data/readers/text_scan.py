@@ -1,6 +1,6 @@
 """Read delimited text record by record: slow, and exact about lines.
 
-A record whose quotes cannot be matched costs one line: reading goes on at the line after the
+A record whose quotes cannot be matched costs one line: reading continues at the line after the
 one where it began, so that a stray quote does not swallow the rest of the file.
 """
 
@@ -19,7 +19,7 @@ _LINE_END = re.compile(rb"[\r\n]")
 
 
 class Broken(Exception):  # noqa: N818
-    """A record that cannot be read; the error never leaves this room."""
+    """A record that cannot be read; the error never leaves this package."""
 
     def __init__(self, code: str, detail: str = "") -> None:
         super().__init__(code)

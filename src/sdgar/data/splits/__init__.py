@@ -51,7 +51,7 @@ Rule = Literal["paper", "time", "leave-last-out"]
 """The name of a rule that needs nothing after a colon."""
 RULES: tuple[Rule, ...] = ("paper", "time", "leave-last-out")
 """The names of the rules that need nothing after a colon."""
-_TOLD = ("date:2024-03-01", "users:0.1", "items:0.1", "windows:7d:3", "folds:5")
+_EXAMPLES = ("date:2024-03-01", "users:0.1", "items:0.1", "windows:7d:3", "folds:5")
 _SEVERAL = ("windows", "folds")
 _SHARES = {"paper": 0.2, "time": 0.1, "users": 0.1, "items": 0.1}
 """The default shares: of each user's rows, of all rows in time, of users, and of items."""
@@ -64,7 +64,7 @@ def default_rule(data: Interactions) -> Rule:
 
 
 def is_several(rule: str | None) -> bool:
-    """Tell whether a rule gives several splits."""
+    """Return whether a rule gives several splits."""
     return rule is not None and rule.partition(":")[0] in _SEVERAL
 
 
@@ -86,7 +86,7 @@ def split(
     """
     of_kind("data", data, Interactions, "Read files and frames with sdgar.read(source).")
     rule = str(rule or default_rule(data))
-    name, _, told = rule.partition(":")
+    name, _, argument = rule.partition(":")
     if name in _SHARES:
         of = share_of(rule, share)
         if name == "paper":
@@ -94,12 +94,12 @@ def split(
         return (
             by_time(data, share=of) if name == "time" else _WHOLE[name](data, share=of, seed=seed)
         )
-    if name == "leave-last-out" and not told:
+    if name == "leave-last-out" and not argument:
         _no_share(name, share, "which holds out one row of each user")
         return leave_last_out(data)
-    if name == "date" and told:
+    if name == "date" and argument:
         _no_share(name, share, "which holds out all rows from a moment on")
-        return by_date(data, told)
+        return by_date(data, argument)
     if name in _SEVERAL:
         raise UsageError(
             f"{rule} gives several splits. Take them one by one: for part in sdgar.folds(data, "
@@ -121,12 +121,12 @@ def folds(data: Interactions, rule: str, *, seed: int = 0) -> Iterator[Split]:
     [2, 2, 2]
     """
     of_kind("data", data, Interactions, "Read files and frames with sdgar.read(source).")
-    name, _, told = str(rule).partition(":")
+    name, _, argument = str(rule).partition(":")
     if name == "windows":
-        length, colon, n = told.partition(":")
+        length, colon, n = argument.partition(":")
         return windows(data, length, _number(rule, n) if colon else 1)
     if name == "folds":
-        return k_folds(data, _number(rule, told), seed=seed)
+        return k_folds(data, _number(rule, argument), seed=seed)
     return iter((split(data, rule, seed=seed),))
 
 
@@ -135,7 +135,7 @@ def validation(
 ) -> Split:
     """Split off validation rows: by time if the data has times, else 10 % of the rows.
 
-    Rows at random are those of at most ``most_users``, as more are not looked at.
+    Random rows come from at most ``most_users`` users, because more are not needed.
     """
     if data.time_E is not None:
         return by_time(data, share=share)
@@ -144,8 +144,8 @@ def validation(
 
 def share_of(rule: str, share: float | None) -> float:
     """Return the share that is held out: from the rule, from ``share``, or the rule's default."""
-    name, _, told = rule.partition(":")
-    if not told:
+    name, _, argument = rule.partition(":")
+    if not argument:
         return _SHARES[name] if share is None else share
     if share is not None:
         raise UsageError(
@@ -154,10 +154,10 @@ def share_of(rule: str, share: float | None) -> float:
             code="unused_option",
         )
     try:
-        return float(told)
+        return float(argument)
     except ValueError:
         raise UsageError(
-            f"the held-out share must lie between 0 and 1, got {told!r}.", code="bad_share"
+            f"the held-out share must lie between 0 and 1, got {argument!r}.", code="bad_share"
         ) from None
 
 
@@ -170,12 +170,13 @@ def _no_share(name: str, share: float | None, why: str) -> None:
         )
 
 
-def _number(rule: str, told: str) -> int:
-    if not told.isdecimal() or len(told) > 6:
+def _number(rule: str, argument: str) -> int:
+    if not argument.isdecimal() or len(argument) > 6:
         raise UsageError(
-            f"{rule!r} should end with a number, as in {' or '.join(_TOLD[3:])}.", code="bad_rule"
+            f"{rule!r} should end with a number, as in {' or '.join(_EXAMPLES[3:])}.",
+            code="bad_rule",
         )
-    return int(told)
+    return int(argument)
 
 
 def _unknown(rule: str) -> UsageError:
@@ -185,7 +186,7 @@ def _unknown(rule: str) -> UsageError:
             f"date:{rule}.",
             code="unknown_split",
         )
-    return unknown_name("split", rule, (*RULES, *_TOLD))
+    return unknown_name("split", rule, (*RULES, *_EXAMPLES))
 
 
 def windows(data: Interactions, length: str | int, n: int) -> Iterator[Split]:

@@ -25,7 +25,7 @@ _TO_FIND = 0.2
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Split(Described):
-    """Training rows, held-out rows, and how they were told apart."""
+    """Training rows, held-out rows, and the rule that separated them."""
 
     train: Interactions
     """The rows to train on."""

@@ -73,7 +73,7 @@ def shard(
     from sdgar.scale.shards.build import shard_files
     from sdgar.scale.shards.runs import Limits
 
-    limits = Limits(memory=bytes_of("--ram")(ram))
+    limits = Limits(ram=bytes_of("--ram")(ram))
     screen = Screen(as_json=as_json)
     remote.require_absent(out, overwrite=overwrite)
     with screen.bar() as bar:

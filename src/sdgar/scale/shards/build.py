@@ -1,13 +1,13 @@
-"""Make shards from files of any size, in bounded memory.
+"""Make shards from files of any size, in bounded RAM.
 
     1  survey   all rows are read once: what must be known of all of them is decided
-    2  runs     rows are read again, judged, and written in the order of their shards
-    3  items    the items of all runs get the numbers of a load in memory
+    2  runs     rows are read again, checked, and written in the order of their shards
+    3  items    the items of all runs get the numbers of a load in RAM
     4  shards   the rows of each shard are merged; a pair that occurs twice counts once
-    5  ranks    users get the numbers of a load in memory
+    5  ranks    users get the numbers of a load in RAM
     6  sums     weights are transformed, and every file gets its SHA-256
 
-Memory holds one run or one shard at a time, and the ids of all items.
+RAM holds one run or one shard at a time, and the ids of all items.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sdgar.data.id_file import id_arrays
 from sdgar.data.ids import Ids
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.chunks import Chunk, Table
-from sdgar.data.readers.cleaning import Verdict, account_of, judged
+from sdgar.data.readers.cleaning import Verdict, account_of, check_rows
 from sdgar.data.readers.indexing import lookalikes
 from sdgar.data.readers.load import seen_sentence, weights_sentence
 from sdgar.data.readers.problems import ProblemLog
@@ -48,10 +48,10 @@ from sdgar.scale.shards.writing import require_free, require_shards
 from sdgar.storage import folders
 
 _ROWS_EACH = 1_000_000
-"""The rows that a shard has about, unless a number of shards is asked for."""
+"""The approximate rows of a shard, if the number of shards is not given."""
 
 Progress = Callable[[str, int, int], None]
-"""A function that is told the step, what is done of it, and how much there is to do."""
+"""A function that takes the step, how much of it is done, and how much there is to do."""
 
 
 def shard_files(
@@ -66,12 +66,12 @@ def shard_files(
 ) -> Shards:
     """Make a folder of shards from files, folders and patterns; it is whole or absent.
 
-    An interrupted call goes on where it was when it is made again, and gives the same bytes.
+    An interrupted call resumes where it was when it is repeated, with bit-identical shards.
     """
     options, limits = options or ReadOptions(), limits or Limits()
     if options.context != USER:
         raise UsageError(
-            f"shards hold the rows of users, and --context asks for {', '.join(options.context)}. "
+            f"shards hold the rows of users, and --context has {', '.join(options.context)}. "
             "Leave it out.",
             code="bad_context",
         )
@@ -83,7 +83,7 @@ def shard_files(
         "files": inputs.identity(),
         "options": asdict(options),
         "shards": n_shards,
-        "limits": [limits.memory, limits.block, limits.rows],
+        "limits": [limits.ram, limits.block, limits.rows],
     }
     work = Workplace(place, plan)
     if work.is_done():
@@ -110,14 +110,14 @@ class _Build:
     ) -> None:
         self._work = work
         self._inputs = inputs
-        self._asked = options
+        self._given = options
         self._limits = limits
         self._progress = progress
 
     def make(self, n_shards: int | None) -> None:
         """Do what is not done yet."""
         decided = self._survey()
-        self._options = decided.options(self._asked)
+        self._options = decided.options(self._given)
         n = n_shards or max(1, -(-decided.rows // _ROWS_EACH))
         merged = self._work.kept("merged.json") or self._merge(decided, n)
         stages = [self._work.stage(number) for number in range(n)]
@@ -130,7 +130,7 @@ class _Build:
         if kept is not None:
             self._inputs.notes.extend(kept["notes"])
             return Decided.of_dict(kept)
-        survey = Survey(self._inputs.columns, self._asked, untyped=self._inputs.untyped)
+        survey = Survey(self._inputs.columns, self._given, untyped=self._inputs.untyped)
         notes: list[str] = []
         for chunk, _ in self._inputs.chunks(self._limits.block, notes):
             survey.add(chunk)
@@ -144,7 +144,7 @@ class _Build:
         """Write runs and merge them; return what is known of all rows then."""
         runs = self._runs(decided, n_shards)
         account = self._account(runs)
-        self._require_memory(runs, n_shards)
+        self._require_ram(runs, n_shards)
         columns = self._inputs.columns
         kind = {
             "users": kind_of(runs, "users", columns.user),
@@ -199,7 +199,7 @@ class _Build:
             place = self._work.run(len(runs))
             write_run(
                 place,
-                judged(table, self._inputs.columns, self._options, decided.form),
+                check_rows(table, self._inputs.columns, self._options, decided.form),
                 self._inputs.columns,
                 log,
                 chunks=len(chunks),
@@ -212,7 +212,7 @@ class _Build:
         return runs
 
     def _batches(self, skipped: int) -> Iterator[tuple[list[Chunk], ProblemLog]]:
-        """Yield chunks that fit in memory together, after some that were looked at before."""
+        """Yield chunks that fit in RAM together, after some that were looked at before."""
         chunks: list[Chunk] = []
         log = ProblemLog()
         rows = size = 0
@@ -232,7 +232,7 @@ class _Build:
             yield chunks, log
 
     def _account(self, runs: list[Run]) -> RowAccount:
-        """Return the account of all rows, as a load in memory gives it."""
+        """Return the account of all rows, as a load in RAM gives it."""
         log = ProblemLog()
         verdicts: dict[int, Verdict] = {}
         for run in runs:
@@ -251,8 +251,8 @@ class _Build:
             allow_bad_rows=self._options.allow_bad_rows,
         )
 
-    def _require_memory(self, runs: list[Run], n_shards: int) -> None:
-        """Raise if the largest shard cannot be merged in the memory that is allowed."""
+    def _require_ram(self, runs: list[Run], n_shards: int) -> None:
+        """Raise if the largest shard cannot be merged in the RAM that is allowed."""
         rows_S = sum(run.starts("row")[1:] - run.starts("row")[:-1] for run in runs)
         self._limits.require_shard(int(max(rows_S)), n_shards)  # type: ignore[arg-type]
 
@@ -276,19 +276,19 @@ class _Build:
         columns = self._inputs.columns
         said, weights = columns.offer(), None
         if columns.weight is not None:
-            weights, told = weighing(stages, merged["items"], self._asked.weights or "auto")
-            said = weights_sentence(columns.weight, told)
+            weights, sentence = weighing(stages, merged["items"], self._given.weights or "auto")
+            said = weights_sentence(columns.weight, sentence)
         parts = []
         for number in range(len(stages)):
             self._progress("sums", number, len(stages))
             parts.append(seal_shard(self._work, number, len(stages), weights))
         notes = [*self._inputs.notes, *merged["notes"]]
-        asked, least = self._asked, self._options.min_rating
+        given, least = self._given, self._options.min_rating
         about = {
             "columns": columns.sentence(),
             "weighting": said,
             "kinds": feedback.describe_kinds(
-                merged["events"], asked.kinds, asked.dislike_kinds, notes
+                merged["events"], given.kinds, given.dislike_kinds, notes
             )
             if columns.kind
             else "",
@@ -296,7 +296,7 @@ class _Build:
                 merged["seen"],
                 merged["seen"] - merged["neutral"],
                 least if isinstance(least, int | float) and columns.rating else None,
-                asked,
+                given,
             ),
             "notes": notes,
         }

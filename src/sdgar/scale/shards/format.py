@@ -8,9 +8,9 @@
         items.npy           the item of each row
         weight.npy          the weight of each row, where there are weights
         time.npy            the time of each row, where there are times
-        users.npy           the ids of the users, as those of items
-        rank.npy            the number of each user in a load in memory
-        seen.indptr.npy …   pairs that users know and do not like, where there are any
+        users.npy           the ids of the users, in the format of the items
+        rank.npy            the number of each user in a load in RAM
+        seen.indptr.npy …   pairs that users know and dislike, where there are any
 
 A shard of another set has another seal, so that it is refused before one of its rows is read.
 """
@@ -125,7 +125,7 @@ def mapped(folder: Path, name: str, dtype: str | None, length: int | None) -> ND
 
 
 def has_file(folder: Path, name: str) -> bool:
-    """Tell whether a folder has an array, here or at the address that it stands for."""
+    """Return whether a folder has an array, here or at the address that it stands for."""
     path = file_of(folder, name)
     if path.exists() or remote.origin_of(path) is None:
         return path.exists()
@@ -154,7 +154,7 @@ class Part:
     rows: int
     """The number of its rows."""
     seen: int
-    """The number of pairs that its users know and do not like."""
+    """The number of pairs that its users know and dislike."""
     seal: str
     """The seal of the shard's own manifest."""
 
@@ -209,7 +209,7 @@ def write_part(
 
 
 def is_shards(folder: Path) -> bool:
-    """Tell whether a folder says that it holds shards, whole or not."""
+    """Return whether a folder says that it holds shards, whole or not."""
     try:
         return sealed.read_table(folder / MANIFEST).get("format") == FORMAT
     except (ArtifactError, ResourceError):

@@ -1,6 +1,6 @@
 """Merge runs: the ids of all of them, the rows of one shard, and the numbers of users.
 
-The ids of users ascend within each shard. To number them as a load in memory does, they are merged
+The ids of users ascend within each shard. To number them as a load in RAM does, they are merged
 range by range: bounds are taken from a sample of all shards, so that the ids between two bounds fit
 in RAM.
 """
@@ -72,7 +72,7 @@ def union(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[np.int64
 
 
 def all_items(runs: Sequence[Run], kind: str) -> Ids:
-    """Return the items of all runs, as a load in memory numbers them."""
+    """Return the items of all runs, as a load in RAM numbers them."""
     known = union([as_kind(runs[0].ids("items"), kind)])[0]
     for run in runs[1:]:
         known = union([known, as_kind(run.ids("items"), kind)])[0]
@@ -85,7 +85,7 @@ def all_items(runs: Sequence[Run], kind: str) -> Ids:
 
 
 def write_numbers(run: Run, items: Ids) -> None:
-    """Write the number of each item of a run among all items, beside the run; -1 if it has none."""
+    """Write the number of each item of a run among all items into its folder; -1 for none."""
     for name in _NUMBERS:
         path = file_of(run.folder, f"{name}_number")
         if f"{name}s" not in run.held or path.exists():
@@ -114,9 +114,9 @@ class Stage:
     rows: int
     """The number of its rows."""
     seen: int
-    """The number of pairs that its users know and do not like."""
+    """The number of pairs that its users know and dislike."""
     neutral: int
-    """The number of those of them that do not speak against their item."""
+    """The number of pairs in ``seen`` that do not count against their item."""
     duplicates: int
     """The number of rows that repeated a pair of an earlier row."""
     merging: Merging
@@ -128,7 +128,7 @@ def write_stage(
 ) -> None:
     """Merge the rows of one shard, and write its arrays, whole or not at all.
 
-    The numbers of its users in a load in memory are not known yet.
+    The numbers of its users in a load in RAM are not known yet.
     """
     bounds = [run.starts("user")[number : number + 2].tolist() for run in runs]
     users, index_N = union(
@@ -199,8 +199,8 @@ def _gathered(
 ) -> dict[str, NDArray[Any]]:
     """Return the rows of a shard of all runs, in the order of the input.
 
-    The first name is that of users, whose index in the shard a map tells; the second is that of
-    items, which get their numbers among all items.
+    The first name is the array of users, which a map turns into their index in the shard; the
+    second is the array of items, which get their numbers among all items.
     """
     of_users, of_items = names[:2]
     with_rows = [(run, at) for run, at in zip(runs, maps, strict=True) if run.has(of_users)]
@@ -260,7 +260,7 @@ _RANK = "rank"
 
 
 class _Ascending(Protocol):
-    """The ids of a shard, of which one or some are read when they are asked for."""
+    """The ids of a shard, which are read from disk one or some at a time."""
 
     def __len__(self) -> int: ...
 
@@ -282,7 +282,7 @@ class _Texts:
 
 
 def write_ranks(shards: Sequence[Path], kind: str, at_once: int = AT_ONCE) -> None:
-    """Write the number of each user in a load in memory, beside the users of each shard."""
+    """Write the number of each user in a load in RAM into the folder of each shard."""
     if all(file_of(shard, _RANK).exists() for shard in shards):
         return
     ids: list[Any] = [

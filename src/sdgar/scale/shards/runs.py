@@ -1,13 +1,13 @@
 """Read files chunk by chunk and write runs: checked rows in the order of their shards.
 
-A run is what fits in memory at once. Its ids are tables of its own, so that runs do not depend on
+A run is what fits in RAM at once. It has separate tables of ids, so that runs do not depend on
 each other: rows hold places in these tables. Users and rows lie in the order of the shards, and
 within a shard rows keep the order of the input.
 
     users, items, seen_items    the ids of the run; users in the order of their shards
     user_start, row_start       where the users and the rows of each shard begin
     user, item, weight, time    the rows
-    seen_start, seen_user …     rows whose user knows the item and does not like it, likewise
+    seen_start, seen_user …     rows of items that a user dislikes, likewise
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sdgar.data import feedback
 from sdgar.data.id_file import value_arrays
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk
-from sdgar.data.readers.cleaning import Judged, Verdict
+from sdgar.data.readers.cleaning import CheckedRows, Verdict
 from sdgar.data.readers.columns import Columns, resolve
 from sdgar.data.readers.files import SourceFile, find_files, reading
 from sdgar.data.readers.indexing import fits, indexed
@@ -70,8 +70,8 @@ class Inputs:
             for file in find_files(list(partitions), options.separator, notes)
         ]
         sources = opened(files, options, notes)
-        columns, told = resolve(sources[0].names, options)
-        return cls(files, sources, columns, [*notes, *told])
+        columns, column_notes = resolve(sources[0].names, options)
+        return cls(files, sources, columns, [*notes, *column_notes])
 
     @property
     def untyped(self) -> bool:
@@ -86,69 +86,69 @@ class Inputs:
         self, block_size: int, notes: list[str] | None = None
     ) -> Iterator[tuple[Chunk, ProblemLog]]:
         """Yield all rows in chunks, each with what could not be read as a row; add to ``notes``."""
-        told = [] if notes is None else notes
+        found = [] if notes is None else notes
         for file, source in zip(self.files, self.sources, strict=True):
             log = ProblemLog()
             chunk, rows = None, 0
             with reading(file):
-                for chunk in source.chunks(self.columns.used, log, told, block_size):
+                for chunk in source.chunks(self.columns.used, log, found, block_size):
                     rows += chunk.frame.height
                     yield chunk, log.taken()
             if not rows:
-                told.append(f"{file.name} has no row that can be read.")
+                found.append(f"{file.name} has no row that can be read.")
             if chunk is not None and log.counts:
                 yield replace(chunk, frame=chunk.frame.clear()), log.taken()
 
 
-MEMORY = 4 << 30
-"""The bytes of memory that are used at most, unless something else is asked for."""
-_LEAST_MEMORY = 256 << 20
+RAM = 4 << 30
+"""The default of the most bytes of RAM that are used."""
+_LEAST_RAM = 256 << 20
 _RUN_ROW_BYTES, _SHARD_ROW_BYTES = 256, 160
-"""The bytes of memory for each row while a run is written, and while a shard is merged."""
+"""The bytes of RAM for each row while a run is written, and while a shard is merged."""
 _BASE_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is held in memory at once; the shards do not depend on it."""
+    """How much is held in RAM at once; the shards do not depend on it."""
 
-    memory: int = MEMORY
-    """The bytes of memory that are used at most."""
+    ram: int = RAM
+    """The bytes of RAM that are used at most."""
     block_bytes: int | None = None
-    """The bytes of a file that are read at once; None takes a share of the memory."""
+    """The bytes of a file that are read at once; None takes a share of the RAM."""
     run_rows: int | None = None
-    """The rows of a run; None takes as many as fit in memory."""
+    """The rows of a run; None takes as many as fit in RAM."""
 
     def __post_init__(self) -> None:
-        """Raise if there is too little memory for anything."""
-        if self.memory < _LEAST_MEMORY:
+        """Raise if there is too little RAM for anything."""
+        if self.ram < _LEAST_RAM:
             raise UsageError(
-                f"--ram must be at least 256MiB, got {self.memory:,} bytes.", code="bad_option"
+                f"--ram must be at least 256MiB, got {self.ram:,} bytes.", code="bad_option"
             )
 
     @property
     def block(self) -> int:
         """The bytes of a file that are read at once."""
-        return self.block_bytes or min(64 << 20, self.memory // 64)
+        return self.block_bytes or min(64 << 20, self.ram // 64)
 
     @property
     def rows(self) -> int:
         """The rows of a run."""
-        return self.run_rows or (self.memory - _BASE_BYTES) // _RUN_ROW_BYTES
+        return self.run_rows or (self.ram - _BASE_BYTES) // _RUN_ROW_BYTES
 
     @property
     def run_bytes(self) -> int:
         """The bytes of the columns of a run."""
-        return self.memory // 8
+        return self.ram // 8
 
     def require_shard(self, rows: int, n_shards: int) -> None:
-        """Raise if a shard of so many rows cannot be merged in this memory."""
+        """Raise if a shard of so many rows cannot be merged in this RAM."""
         needed = _BASE_BYTES + rows * _SHARD_ROW_BYTES
-        if needed > self.memory:
-            wanted = -(-n_shards * needed // self.memory) + 1
+        if needed > self.ram:
+            wanted = -(-n_shards * needed // self.ram) + 1
             raise ResourceError(
                 f"a shard of {rows:,} rows needs {needed / 2**30:.1f} GiB of RAM, and --ram "
-                f"allows {self.memory / 2**30:.1f}. Make more shards, such as --shards {wanted}, "
+                f"allows {self.ram / 2**30:.1f}. Make more shards, such as --shards {wanted}, "
                 "or allow more RAM.",
                 code="out_of_memory",
             )
@@ -166,7 +166,7 @@ class Run:
     chunks: int
     """The number of chunks of the input that it holds."""
     rows: int
-    """The number of rows that were judged."""
+    """The number of rows that were checked."""
     kept: int
     """The number of rows that are kept."""
     verdicts: dict[int, Verdict]
@@ -185,11 +185,11 @@ class Run:
         return self.part(f"{name}_start", 0, None)
 
     def part(self, name: str, first: int, end: int | None) -> NDArray[Any]:
-        """Return some values of an array, in memory."""
+        """Return some values of an array, in RAM."""
         return np.array(mapped(self.folder, name, None, None)[first:end])
 
     def has(self, name: str) -> bool:
-        """Tell whether the run has an array."""
+        """Return whether the run has an array."""
         return file_of(self.folder, name).exists()
 
     def ids(self, side: str, first: int = 0, end: int | None = None) -> NDArray[Any]:
@@ -213,7 +213,7 @@ def decoded(offsets: NDArray[np.int64], spelling: NDArray[np.uint8]) -> NDArray[
 
 def write_run(
     place: Path,
-    judged: Judged,
+    checked: CheckedRows,
     columns: Columns,
     log: ProblemLog,
     *,
@@ -222,7 +222,7 @@ def write_run(
     untyped: bool,
 ) -> None:
     """Write a run, whole or not at all."""
-    frame, is_kept, below = judged.frame, judged.is_kept, judged.is_seen
+    frame, is_kept, below = checked.frame, checked.is_kept, checked.is_seen
     named = is_kept | below
     users, users_E = indexed(frame["user"].filter(named), columns.user, False, [])
     shard_U = shard_of(users.values, n_shards)
@@ -250,7 +250,7 @@ def write_run(
         seen = {
             "seen_user": users_E[~is_row],
             "seen_item": seen_E.astype(np.int32),
-            "seen_neutral": judged.is_neutral.filter(below).to_numpy(),
+            "seen_neutral": checked.is_neutral.filter(below).to_numpy(),
         }
         if columns.time:
             seen["seen_time"] = rated["time_us"].to_numpy()
@@ -261,7 +261,7 @@ def write_run(
         "chunks": chunks,
         "rows": frame.height,
         "kept": kept.height,
-        "verdicts": {at: asdict(verdict) for at, verdict in judged.verdicts.items()},
+        "verdicts": {at: asdict(verdict) for at, verdict in checked.verdicts.items()},
         "unread": [asdict(problem) for problem in log.problems()],
         "kinds": feedback.count_kinds(frame["kind"]) if columns.kind else {},
         "held": held,

@@ -42,7 +42,7 @@ def ids_in(folder: Path, side: str, kind: str, n: int) -> Ids:
 class Shard:
     """The rows of the users of one shard, in the order of ``Interactions``.
 
-    Arrays are mapped from their files when they are first asked for, and cannot be written to.
+    Arrays are mapped from their files when they are first used, and cannot be written to.
     """
 
     def __init__(self, shards: Shards, number: int) -> None:
@@ -73,7 +73,7 @@ class Shard:
 
     @cached_property
     def items_E(self) -> NDArray[np.int32]:
-        """The item of each row, by its number in a load in memory; items ascend within a user."""
+        """The item of each row, by its number in a load in RAM; items ascend within a user."""
         return mapped(self.folder, "items", "int32", len(self))
 
     @cached_property
@@ -88,17 +88,17 @@ class Shard:
 
     @cached_property
     def rank_U(self) -> NDArray[np.int64]:
-        """The number of each user in a load in memory; it ascends."""
+        """The number of each user in a load in RAM; it ascends."""
         return mapped(self.folder, "rank", "int64", self.n_users)
 
     @property
     def users(self) -> Ids:
-        """The ids of the users, read anew each time."""
+        """The ids of the users, read again each time."""
         return ids_in(self.folder, "users", self.of.described.kinds["users"], self.n_users)
 
     @cached_property
     def seen(self) -> History | None:
-        """The pairs that users of this shard know and do not like, if there are any."""
+        """The pairs that users of this shard know and dislike, if there are any."""
         if not self._part.seen:
             return None
         return History(
@@ -115,7 +115,7 @@ class Shard:
 
     @cached_property
     def seen_neutral_E(self) -> NDArray[np.bool_] | None:
-        """True for each pair of ``seen`` that does not speak against its item; None if all do."""
+        """True for each pair of ``seen`` that does not count against its item; None if all do."""
         if not self._part.seen or not has_file(self.folder, "seen.neutral"):
             return None
         return mapped(self.folder, "seen.neutral", "bool", self._part.seen)
@@ -124,7 +124,7 @@ class Shard:
         """Return the rows as ``Interactions`` of all items, with arrays that stay on disk.
 
         Items have their numbers among all shards, also those without a row in this one. ``items``
-        are their ids, for those who have read them already.
+        are their ids, if they were read already.
         """
         return Interactions(
             users=self.users,
@@ -171,7 +171,7 @@ class Shards(printed.Described):
     def write(
         cls, data: Interactions, path: str | Path, n_shards: int, *, overwrite: bool = False
     ) -> Shards:
-        """Write interactions that are in memory as a folder of shards, whole or not at all."""
+        """Write interactions that are in RAM as a folder of shards, whole or not at all."""
         of_kind("data", data, Interactions, "Read files and frames with sdgar.read(source).")
         return cls.open(writing.write(data, path, n_shards, overwrite=overwrite))
 
@@ -221,7 +221,7 @@ class Shards(printed.Described):
 
     @cached_property
     def items(self) -> Ids:
-        """The ids of the items, as in a load in memory."""
+        """The ids of the items, as in a load in RAM."""
         return ids_in(self.folder, "items", self.described.kinds["items"], self.n_items)
 
     @cached_property
@@ -249,7 +249,7 @@ class Shards(printed.Described):
         return (Shard(self, number) for number in range(self.n_shards))
 
     def interactions(self, work: Path | None = None) -> Interactions:
-        """Return all rows as reading the files gives them, in memory or in files of ``work``."""
+        """Return all rows as reading the files gives them, in RAM or in files of ``work``."""
         return joined(self, work)
 
     def file_bytes(self) -> int:
@@ -273,12 +273,12 @@ class Shards(printed.Described):
 
 
 def joined(shards: Shards, work: Path | None = None) -> Interactions:
-    """Return the rows of all shards as one load in memory has them.
+    """Return the rows of all shards as one load in RAM has them.
 
     With ``work`` the arrays of rows are mapped from files of that folder, which are written here.
     """
 
-    def room(name: str, dtype: type) -> NDArray[Any]:
+    def allocate(name: str, dtype: type) -> NDArray[Any]:
         if work is None or not shards.n_rows:
             return np.empty(shards.n_rows, dtype)
         work.mkdir(parents=True, exist_ok=True)
@@ -286,9 +286,9 @@ def joined(shards: Shards, work: Path | None = None) -> Interactions:
 
     indptr_U1 = _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])
     users: list[NDArray[Any]] = [np.empty(0)] * shards.n_shards
-    items_E = room("items", np.int32)
-    weight_E = room("weight", np.float32) if shards.has_weights else None
-    time_E = room("time", np.int64) if shards.has_times else None
+    items_E = allocate("items", np.int32)
+    weight_E = allocate("weight", np.float32) if shards.has_weights else None
+    time_E = allocate("time", np.int64) if shards.has_times else None
     for shard in shards:
         users[shard.number] = shard.users.values
         place_E = writing.rows_of(indptr_U1, shard.rank_U)[0]
@@ -312,12 +312,12 @@ def joined(shards: Shards, work: Path | None = None) -> Interactions:
 
 
 def row_numbers(shards: Shards) -> NDArray[np.int64]:
-    """Return the number that the first row of each user has in a load in memory, by rank."""
+    """Return the number that the first row of each user has in a load in RAM, by rank."""
     return _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])[:-1]
 
 
 def _joined_seen(shards: Shards) -> dict[str, Any]:
-    """Return the pairs that users know and do not like, of all shards, and what is told of them."""
+    """Return the pairs that users know and dislike, of all shards, with their times."""
     known = [(shard, shard.seen) for shard in shards if shard.seen is not None]
     if not known:
         return {}
@@ -343,7 +343,7 @@ def _joined_seen(shards: Shards) -> dict[str, Any]:
 def _indptr(
     shards: Shards, parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 ) -> NDArray[np.int64]:
-    """Return where the rows of each user begin in a load in memory."""
+    """Return where the rows of each user begin in a load in RAM."""
     count_U = np.zeros(shards.n_users, np.int64)
     for rank_U, indptr_U1 in parts:
         count_U[rank_U] = np.diff(indptr_U1)

@@ -1,7 +1,7 @@
-"""Split shards into training rows and held-out rows, shard by shard, as in memory row for row.
+"""Split shards into training rows and held-out rows, as a split in RAM does, shard by shard.
 
-Random numbers have addresses: that of a row is its number in a load in memory, which is the number
-of rows of all users with a lower rank, and its place among the rows of its user. Memory holds one
+Random numbers have addresses: that of a row is its number in a load in RAM, which is the number
+of rows of all users with a lower rank, and its place among the rows of its user. RAM holds one
 shard, a bit for each row, and some numbers for each user and item.
 """
 
@@ -37,14 +37,14 @@ from sdgar.storage.files import disk_error
 
 _BINS = 1 << 16
 _FEW = 1 << 22
-"""The numbers that are sorted in memory."""
+"""The numbers that are sorted in RAM."""
 
 
 def kth_smallest(parts: Sequence[NDArray[np.int64]], k: int, few: int = _FEW) -> int:
     """Return the number at place k, counted from 0, of all parts in ascending order.
 
     Numbers are counted in bins of equal width; the bin that has place k is divided again, until
-    what is in it fits in memory.
+    what is in it fits in RAM.
     """
     filled = [part for part in parts if len(part)]
     low, high = min(int(p.min()) for p in filled), max(int(p.max()) for p in filled)
@@ -72,7 +72,7 @@ _RULES = ("paper", "time")
 
 @dataclass(frozen=True)
 class ShardSplit:
-    """Training rows and held-out rows as shards, and how they were told apart."""
+    """Training rows and held-out rows as shards, and the rule that separated them."""
 
     train: Shards
     """The rows to train on."""
@@ -100,7 +100,7 @@ def split_shards(
     if name not in _RULES:
         raise UsageError(
             f"shards are split by {' or '.join(_RULES)}, got {rule!r}. Other rules need all rows "
-            "in memory: read the shards with Shards.interactions().",
+            "in RAM: read the shards with Shards.interactions().",
             code="unknown_split",
         )
     of = share_of(rule, share)
@@ -231,7 +231,7 @@ def _seen(
     number_I: NDArray[np.int64],
     before: int | None,
 ) -> dict[str, NDArray[Any]]:
-    """Return the pairs that users know and do not like, of users and items that have rows."""
+    """Return the pairs that users know and dislike, of users and items that have rows."""
     if shard.seen is None:
         return {}
     keep_E = item_I[shard.seen.items_E] & is_user_U[shard.seen.users_E]

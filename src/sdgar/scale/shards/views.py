@@ -23,7 +23,7 @@ from sdgar.scale.shards.shards import Shard, Shards
 
 
 class Blocks(Sequence[Interactions]):
-    """The rows of shards in blocks, each of which is read into memory when it is asked for.
+    """The rows of shards in blocks, each of which is read into RAM when it is used.
 
     A block has the users of some shards that follow each other, and the last one may have fewer.
     Users are called by their numbers, shard by shard, and items have the numbers of all shards.
@@ -58,7 +58,7 @@ class Blocks(Sequence[Interactions]):
 
     @cached_property
     def _items(self) -> Ids:
-        """Numbers in the place of the ids of items, which training does not ask for."""
+        """Numbers instead of the ids of items, which training does not need."""
         return Ids(np.arange(self.shards.n_items))
 
     @overload
@@ -76,7 +76,7 @@ class Blocks(Sequence[Interactions]):
         return self.rows(self.parts(number).start, self.parts(number).stop)
 
     def rank_U(self, number: int) -> NDArray[np.int64]:
-        """Return the numbers of the users of a block in a load in memory."""
+        """Return the numbers of the users of a block in a load in RAM."""
         return np.concatenate([self.shards[s].rank_U for s in self.parts(number)])
 
     def rows(self, first: int, last: int, only: Sequence[int] | None = None) -> Interactions:
@@ -205,7 +205,7 @@ class Without(Shards):
 
 
 class _Rest(Shard):
-    """One shard without some of its rows; what is left is in memory."""
+    """One shard without some of its rows; what is left is in RAM."""
 
     def __init__(self, whole: Shard, rows_E: NDArray[np.int64]) -> None:
         super().__init__(whole.of, whole.number)

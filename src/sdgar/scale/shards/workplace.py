@@ -1,15 +1,15 @@
-"""The folder OUT.partial holds shards in the making; it is removed when OUT is complete.
+"""The folder OUT.partial holds unfinished shards; it is removed when OUT is complete.
 
     plan.json      the files and options that it was begun with, sealed
     lock           held by the process that works there
     *.json         what is decided so far
-    runs/          judged rows, a folder for each run
+    runs/          checked rows, a folder for each run
     items/         the ids of items
     stages/        merged rows, a folder for each shard
     whole/         what becomes OUT in one rename
 
-Every piece appears in one rename. The same command goes on from the pieces that are there; with
-other files or options, it begins anew.
+Every piece appears in one rename. The same command resumes from the pieces that are there; with
+other files or options, it starts again.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _FORMAT = "sdgar-shards-plan"
 
 
 def partial_of(out: Path) -> Path:
-    """Return the folder of shards in the making."""
+    """Return the folder of unfinished shards."""
     return folders.place_of(out.with_name(f"{out.name}.partial"))
 
 
 class Workplace:
-    """The folder of shards in the making, while one process works in it."""
+    """The folder of unfinished shards, while one process works in it."""
 
     def __init__(self, out: Path, plan: Mapping[str, Any]) -> None:
         self.folder = partial_of(out)
@@ -95,7 +95,7 @@ class Workplace:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        """Keep what is done if the work can go on from it; bad input leaves nothing behind."""
+        """Keep what is done if the work can be resumed; bad input leaves nothing behind."""
         with self._stack:
             if error is None or isinstance(error, DataError | UsageError):
                 self.remove()
@@ -103,7 +103,7 @@ class Workplace:
             raise disk_error(self.folder, error) from error
 
     def remove(self) -> None:
-        """Remove the folder; until the last moment it tells that its work is done."""
+        """Remove the folder; until the last moment it says that its work is done."""
         with suppress(OSError):
             for entry in list(self.folder.iterdir()):
                 if entry.is_dir():
@@ -120,12 +120,12 @@ class Workplace:
             )
 
     def _begin(self) -> None:
-        """Go on with what is there, or begin anew if that was made from something else."""
+        """Resume from what is there, or start again if that was made from something else."""
         changed = self._changed()
         if changed:
             self.note = (
                 f"{self.folder} was begun with other {' and '.join(changed)}: its work is not "
-                "used, and begins anew."
+                "used, and starts again."
             )
         if changed or not (self.folder / _PLAN).exists():
             self.keep(_PLAN, {"format": _FORMAT})  # until all that is old is gone
@@ -175,7 +175,7 @@ class Workplace:
         return self.folder / _STAGES / f"{number:05d}"
 
     def is_done(self) -> bool:
-        """Tell whether the same work was done, and killed before it removed this folder."""
+        """Return whether the same work was done, and killed before it removed this folder."""
         manifest = self._out / sealed.MANIFEST
         if not (self.folder / _PLAN).exists() or self._changed() or not manifest.exists():
             return False
@@ -196,7 +196,7 @@ class Workplace:
 
 
 def link(source: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where a file system has no such names."""
+    """Return a file a second name, or copy it where a file system has no such names."""
     try:
         os.link(source, target)
     except OSError:

@@ -1,4 +1,4 @@
-"""Write interactions that are in memory as shards."""
+"""Write interactions that are in RAM as shards."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _write_shard(
 def seen_arrays(
     seen: History | None, time_E: NDArray[np.int64] | None, neutral_E: NDArray[np.bool_] | None
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays of pairs that users know and do not like; nothing if there are none."""
+    """Return the arrays of pairs that users know and dislike; nothing if there are none."""
     if seen is None or not len(seen.items_E):
         return {}
     arrays: dict[str, NDArray[Any]] = {"seen.indptr": seen.indptr_U1, "seen.items": seen.items_E}
@@ -211,7 +211,7 @@ def write_shard(folder: Path, number: int, of: int, arrays: Mapping[str, NDArray
 def rows_of(
     indptr_U1: NDArray[np.int64], users_S: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of some users one after the other, and where those of each begin."""
+    """Return the rows of some users one after the other, and where each user begins."""
     count_S = np.diff(indptr_U1)[users_S]
     indptr_S1 = np.concatenate(([0], np.cumsum(count_S)))
     shift_S = indptr_U1[users_S] - indptr_S1[:-1]
