@@ -357,7 +357,7 @@ def test_a_failing_disk_is_loud_and_leaves_the_old_model(saved, monkeypatch, cal
     targets = {
         "write": (folders, "write"),
         "fsync": (os, "fsync"),
-        "replace": (folders.atomic, "_exchange_for"),
+        "replace": (folders, "_exchange_for"),
     }
     monkeypatch.setattr(*targets[call], fail)
     with pytest.raises(ResourceError, match="No space left on device"):

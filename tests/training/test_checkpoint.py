@@ -355,7 +355,7 @@ def kill_at(patch: pytest.MonkeyPatch, step: int) -> None:
         return call
 
     steps = [(Path, n) for n in ("mkdir", "open", "replace", "rename", "unlink")]
-    for owner, name in [*steps, (os, "fsync"), (shutil, "rmtree"), (folders.atomic, "_exchange")]:
+    for owner, name in [*steps, (os, "fsync"), (shutil, "rmtree"), (folders, "_exchange")]:
         patch.setattr(owner, name, guarded(getattr(owner, name)))
 
 
