@@ -52,17 +52,27 @@ class ItemTable:
 
     def __init__(self, terms: KernelTerms) -> None:
         self._v_ID, self._bias_I = terms.item_ID, terms.bias_I
+        self._own: tuple[AnyScorer, KernelTerms] | None = None
+        """The model that the table was built for, and its terms, which every list needs."""
 
     @classmethod
     def of(cls, model: AnyScorer) -> Self:
         """Return the table of a model's items."""
         terms = KernelTerms.of(model)
         assert terms is not None
-        return cls(terms)
+        table = cls(terms)
+        table._own = model, terms
+        return table
+
+    def _terms(self, model: AnyScorer) -> KernelTerms | None:
+        """Return the terms of a model, computed once for the table's own model."""
+        if self._own is not None and model is self._own[0]:
+            return self._own[1]
+        return KernelTerms.of(model)
 
     def serves(self, model: AnyScorer) -> bool:
         """Return whether a model has the items of this table, as one with new users has."""
-        terms = KernelTerms.of(model)
+        terms = self._terms(model)
         return terms is not None and terms.item_ID is self._v_ID
 
     def top_k(
@@ -75,7 +85,7 @@ class ItemTable:
         blocked_I: NDArray[np.bool_] | None = None,
     ) -> TopK:
         """Return the k best items of each context."""
-        terms = KernelTerms.of(model)
+        terms = self._terms(model)
         users_T = np.ascontiguousarray(users_T, np.int64)
         if terms is not None and len(users_T) and self._suits(len(users_T)) and k < model.n_items:
             require_rankable(users_T, k, model.n_items, seen, blocked_I)

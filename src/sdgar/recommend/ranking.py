@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model
@@ -40,21 +39,27 @@ def ranked(
     that it serves.
     """
     n = min(k, len(ids))
-    items_TK = np.full((len(asked), n), -1, np.int32)
-    scores_TK = np.full((len(asked), n), -np.inf, np.float32)
+    by_model_T = asked.by_model_T
+    if by_model_T.all():  # the usual case, without copies
+        top = best_items(index, asked.model, asked.index_T, n, seen=asked.seen, blocked_I=blocked_I)
+        items_TK, scores_TK = top.items_TK, top.scores_TK
+        basis_T = np.full(len(asked), "model")
+    else:
+        items_TK = np.full((len(asked), n), -1, np.int32)
+        scores_TK = np.full((len(asked), n), -np.inf, np.float32)
+        basis_T = np.where(by_model_T, "model", unknown)
 
-    def rank(who_T: NDArray[np.bool_], scorer: Model, users_T: Any, seen: History | None) -> None:
-        if who_T.any():
-            top = best_items(index, scorer, users_T, n, seen=seen, blocked_I=blocked_I)
-            items_TK[who_T], scores_TK[who_T] = top.items_TK, top.scores_TK
+        def rank(rows_T: NDArray[np.bool_], scorer: Model, users_T: Any, seen: Any) -> None:
+            if rows_T.any():
+                part = best_items(index, scorer, users_T, n, seen=seen, blocked_I=blocked_I)
+                items_TK[rows_T], scores_TK[rows_T] = part.items_TK, part.scores_TK
 
-    by_model_T, known_T = asked.by_model_T, asked.index_T >= 0
-    rank(by_model_T, asked.model, asked.index_T[by_model_T], asked.seen)
-    if popular is not None:
-        rank(~known_T, popular, np.zeros(1, np.int64), None)  # one list for all of them
-        untaught_T = known_T & ~by_model_T
-        rank(untaught_T, popular, asked.index_T[untaught_T], asked.seen)
-    basis_T = np.where(by_model_T, "model", unknown)
+        rank(by_model_T, asked.model, asked.index_T[by_model_T], asked.seen)
+        if popular is not None:
+            known_T = asked.index_T >= 0
+            rank(~known_T, popular, np.zeros(1, np.int64), None)  # one list for all of them
+            untrained_T = known_T & ~by_model_T
+            rank(untrained_T, popular, asked.index_T[untrained_T], asked.seen)
     why_TK = first_reasons(asked, items_TK) if why else None
     return Lists(asked.columns, items_TK, scores_TK, basis_T, k, ids, what, why_TK)
 

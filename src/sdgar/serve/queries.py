@@ -142,21 +142,17 @@ def context_query(snapshot: Snapshot, context: dict[str, Any]) -> Query:
 
 def rank(snapshot: Snapshot, options: ListOptions, queries: Sequence[Query]) -> list[RankedItems]:
     """Return the ranked list of each query."""
+    common: dict[str, Any] = {"blocked_I": options.blocked.blocked_I, "popular": snapshot.popular}
+    ids = snapshot.model.items
     found: list[RankedItems | None] = [None] * len(queries)
     for places, asked in _groups(snapshot, options, queries):
-        popular = None if asked.by_model_T.all() else snapshot.popular
-        blocked_I = options.blocked.blocked_I
         if options.reranking is None:
-            lists = ranked(
-                asked, options.k, snapshot.model.items, blocked_I=blocked_I, popular=popular,
-                index=snapshot.model.finder,
-            )  # fmt: skip
+            lists = ranked(asked, options.k, ids, index=snapshot.model.finder, **common)
         else:
             assert options.facts is not None
             (lists,) = reranked_in_pieces(
-                asked, options.k, snapshot.model.items, None, options.reranking, options.facts,
-                blocked_I=blocked_I, popular=popular, why=False,
-            )  # fmt: skip
+                asked, options.k, ids, None, options.reranking, options.facts, why=False, **common
+            )
         ends_T = (lists.items_TK >= 0).sum(axis=1).tolist()
         for t, (place, end) in enumerate(zip(places, ends_T, strict=True)):
             items_K, notes = lists.items_TK[t, :end], lists.notes
