@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.models.factors import Factors, FieldFactors
-
 if TYPE_CHECKING:
     from typing import Self
 
+    from sdgar.models.factors import Factors
     from sdgar.models.model import AnyScorer, Indices, Model
     from sdgar.models.network import Encoder
 
@@ -83,6 +82,8 @@ class FactorTensors:
 
     def model(self) -> Factors:
         """Return the model in arrays of NumPy; on the CPU they share memory with the tensors."""
+        from sdgar.models.factors import Factors, FieldFactors  # training needs tensors alone
+
         tables = _array(self.user_UD), _array(self.item_ID), _array(self.bias_I)
         if self.encoder is not None:
             from sdgar.models.encoded_factors import EncodedFactors
