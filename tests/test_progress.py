@@ -173,7 +173,7 @@ def test_a_fitted_model_can_be_copied(data):
 
 
 def test_work_in_steps_reports_how_far_it_is(monkeypatch, as_users_have_it, capsys):
-    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
     with progress.working("weights between items", verbose=None) as reported:
         reported("rows", 1, 3)
         reported("neighbours", 0, 0)

@@ -21,10 +21,10 @@ import polars as pl
 import pytest
 
 import sdgar as package
-from sdgar.cli.bars import training
 from sdgar.cli.commands import command_of, registered
 from sdgar.cli.console import Screen
 from sdgar.cli.main import _Pipe
+from sdgar.cli.training_screen import training
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS
 from sdgar.errors import ResourceError, SdgarWarning, UsageError

@@ -10,10 +10,9 @@ import torch
 from rich.console import Console
 
 from sdgar import split
-from sdgar.cli import bars
-from sdgar.cli.bars import End, training, work
 from sdgar.cli.console import Screen
-from sdgar.cli.reports import tell_report, tell_system
+from sdgar.cli.reports import print_report, print_system
+from sdgar.cli.training_screen import End, training, work
 from sdgar.data.splits import Split
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.metrics import DEFINITIONS
@@ -22,6 +21,7 @@ from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.files import comparison_figure
 from sdgar.lab.paper.measurements import Measurement, Pace
 from sdgar.lab.tune import searched_of, tune
+from sdgar.show import progress
 from sdgar.systems.bpr import BPR
 from sdgar.systems.cml import CML
 from sdgar.systems.composed import Composed
@@ -149,7 +149,7 @@ def test_the_report_fits_into_80_columns_with_any_number_of_lists(monkeypatch, c
     monkeypatch.setenv("COLUMNS", "80")
     learned, held_out = split(rows(), "paper")
     report = MostPopular().fit(learned).evaluate(held_out, ks=(1, 2, 3, 4, 1000))
-    tell_report(Screen(), report, report, "sdgar-printed", metric="recall@2")
+    print_report(Screen(), report, report, "sdgar-printed", metric="recall@2")
     said = capsys.readouterr().out
     assert all(len(line) <= 80 for line in said.splitlines())
     assert "sdgar-printed: recall@2" in said
@@ -160,8 +160,8 @@ def test_the_report_fits_into_80_columns_with_any_number_of_lists(monkeypatch, c
 
 def test_a_line_about_the_system_has_what_is_not_default_and_what_a_rule_decides():
     screen, out = screen_of()
-    tell_system(screen, Composed(sampler="uniform"), rows())
-    tell_system(screen, SDSoftmax(), rows())
+    print_system(screen, Composed(sampler="uniform"), rows())
+    print_system(screen, SDSoftmax(), rows())
     said = " ".join(out.getvalue().split())
     assert said.startswith("system composed · sampler=uniform rule optimizer=adagrad")
     assert "learning_rate=0.15" in said
@@ -193,7 +193,7 @@ def test_the_bar_counts_to_where_patience_would_end_the_run():
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_without_a_terminal_a_plain_line_says_how_far_the_work_is(monkeypatch, terminal):
-    monkeypatch.setattr(bars, "_EVERY", 0.0)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
     screen, out = screen_of(terminal=terminal)
     with training(screen, FitOptions(evaluate_every=5)) as on_epoch:
         on_epoch("choose", EpochRecord(1, 0.5, 0.1))
@@ -355,5 +355,5 @@ def test_a_model_that_is_behind_most_popular_is_reported(capsys):
         good, bad = bad, good
     assert good.means()["ndcg@2"] > bad.means()["ndcg@2"]
     for ours, popular, is_shown in ((bad, good, True), (good, bad, False), (good, good, False)):
-        tell_report(Screen(), ours, popular, "mine")
+        print_report(Screen(), ours, popular, "mine")
         assert ("most popular is ahead here" in capsys.readouterr().out) == is_shown

@@ -1,4 +1,4 @@
-"""Lists of recommended or similar items, as a table for people and as a file."""
+"""Recommended or similar items, as a table for people and as a file."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def with_names(frame: pl.DataFrame, titles: Mapping[str, str] | None) -> pl.Data
     if "name" in frame.columns:
         raise UsageError(
             "a context of this model has a field called 'name', so that names of items cannot "
-            "stand beside it. Leave out --names.",
+            "stand next to it. Leave out --names.",
             code="bad_option",
         )
     found = [_title(titles, item) or None for item in frame["item"].to_list()]
@@ -101,7 +101,7 @@ def write_answers(
     """Write one piece after the other; lists are returned only if JSON is to show them."""
     from sdgar.data.tables import write_pieces
 
-    told: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     rows = 0
 
     def frames(watched: Iterator[Lists]) -> Iterator[pl.DataFrame]:
@@ -112,9 +112,9 @@ def write_answers(
             yield with_names(frame, titles)
 
     with screen.counting("users", n_users) as advance:
-        write_pieces(frames(_watched(screen, pieces, titles, told, advance)), out)
+        write_pieces(frames(_watched(screen, pieces, titles, entries, advance)), out)
     screen.say("saved", f"{rows:,} rows to {out}")
-    return told
+    return entries
 
 
 def write_run(
@@ -127,9 +127,9 @@ def write_run(
     """Write lists as a run of TREC, which has one id for each list."""
     from sdgar.data import trec
 
-    told: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
 
-    def entries(watched: Iterator[Lists]) -> Iterator[tuple[object, list[object]]]:
+    def rankings(watched: Iterator[Lists]) -> Iterator[tuple[object, list[object]]]:
         for lists in watched:
             if len(lists.asked) > 1:
                 raise UsageError(
@@ -137,26 +137,26 @@ def write_run(
                     "one id for each list. Use --out FILE.",
                     code="bad_context",
                 )
-            (asked,) = lists.asked.values()
-            for user, items_K in zip(asked.tolist(), lists.items_TK, strict=True):
+            (ids_T,) = lists.asked.values()
+            for user, items_K in zip(ids_T.tolist(), lists.items_TK, strict=True):
                 yield user, lists.ids.at(items_K[items_K >= 0]).tolist()
 
     with screen.counting("users", n_users) as advance:
-        rows = trec.write_run(entries(_watched(screen, pieces, titles, told, advance)), out)
+        rows = trec.write_run(rankings(_watched(screen, pieces, titles, entries, advance)), out)
     screen.say("saved", f"{rows:,} rows to {out}")
-    return told
+    return entries
 
 
 def _watched(
     screen: Screen,
     pieces: Iterator[Lists],
     titles: Mapping[str, str] | None,
-    told: list[dict[str, Any]],
+    entries: list[dict[str, Any]],
     advance: Callable[[int], None],
 ) -> Iterator[Lists]:
     """Yield lists one piece after the other, move the bar, and keep them if JSON shows them."""
     for lists in pieces:
         if screen.as_json:
-            told.extend(lists.dicts(titles))
+            entries.extend(lists.dicts(titles))
         yield lists
         advance(len(lists))

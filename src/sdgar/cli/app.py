@@ -34,7 +34,7 @@ app = typer.Typer(
         epilog=(
             "Exit codes: 0 done · 1 a bug · 2 usage · 3 data · 4 saved model · 5 disk, memory, "
             "device, network · 6 numbers not finite · 7 model not replaced · 130 interrupted · "
-            "143 told to end"
+            "143 terminated"
         ),
     )
 )
@@ -94,27 +94,27 @@ def answer(interrupted: Callable[[], bool]) -> int:
             sys.stdout.flush()
             return code
         except SdgarError as error:
-            return _told(screen, error)
+            return _fail(screen, error)
         except typer.TyperException as error:
-            return _told(screen, _usage(error))
+            return _fail(screen, _usage(error))
         except typer.Abort:
             return 130
         except OSError as error:
-            return _told(screen, _refused(error))
+            return _fail(screen, _refused(error))
         except Exception as error:
             if interrupted():
                 raise
             known = exhausted(error)
             if known is not None:
-                return _told(screen, known)
+                return _fail(screen, known)
             screen.failed(traceback.format_exc(), code="bug", exit_code=1)
             return 1
 
 
-def _told(screen: Screen, error: SdgarError) -> int:
+def _fail(screen: Screen, error: SdgarError) -> int:
     stopped = isinstance(error, StoppedError)
     said = str(error) if stopped else f"error: {error}"
-    screen.failed(said, code=error.code, exit_code=error.exit_code, asked_for=stopped)
+    screen.failed(said, code=error.code, exit_code=error.exit_code, is_stop=stopped)
     return error.exit_code
 
 

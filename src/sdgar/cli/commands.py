@@ -1,4 +1,4 @@
-"""The commands of ``sdgar`` by name: those of this package, and those that others register.
+"""The commands of ``sdgar`` by name: built-in ones, and ones that other packages register.
 
 A package adds commands with an entry point of the group ``sdgar.commands`` whose value is a table
 like ``COMMANDS``. A command's module is imported when that command runs: ``sdgar --help`` imports
@@ -96,7 +96,7 @@ class Registered:
     place: str | None
     """The function as ``module:function``; None for a group."""
     source: str
-    """The name of the entry point that the command came with; empty for those of this file."""
+    """The name of the entry point of the command; empty for the commands of this file."""
 
 
 _registered: dict[str, Registered] = {}

@@ -93,21 +93,21 @@ class Screen:
         """Print a line that should not be missed."""
         self.say("warning", text, style="yellow")
 
-    def failed(self, text: str, *, code: str, exit_code: int, asked_for: bool = False) -> None:
-        """Say on stderr why a command ends without its result, and as JSON if that is wanted."""
+    def failed(self, text: str, *, code: str, exit_code: int, is_stop: bool = False) -> None:
+        """Print on stderr why a command ends without its result, and as JSON if requested."""
         from rich.text import Text
 
         console = _console(stderr=True)
         shown = visible_lines(text)
-        if console.is_terminal:  # elsewhere a line is a line, for those who search it
+        if console.is_terminal:  # elsewhere a message is one line, to be searched
             lines = (_broken(line, console.width) or [""] for line in shown.split("\n"))
             shown = "\n".join(itertools.chain.from_iterable(lines))
-        console.print(Text(shown, style="yellow" if asked_for else "red"))
+        console.print(Text(shown, style="yellow" if is_stop else "red"))
         message = text.removeprefix("error: ")
         self.result({"error": {"code": code, "message": message, "exit_code": exit_code}})
 
     def result(self, value: dict[str, Any]) -> None:
-        """Print the JSON object, if it was asked for."""
+        """Print the JSON object, if it was requested."""
         if self.as_json:
             sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
@@ -126,7 +126,7 @@ class Screen:
         _console(stderr=self.as_json, width=_WIDE).print(table)
 
     def bar(self) -> Progress:
-        """Make the bar that moves while work goes on; it is drawn on a terminal only."""
+        """Return the bar that moves while work continues; it is drawn on a terminal only."""
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -148,7 +148,7 @@ class Screen:
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Draw a bar for pieces of work; it is told how many more are done."""
+        """Draw a bar for pieces of work; yield the function to call with how many more are done."""
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -171,7 +171,7 @@ class Screen:
 
     @contextmanager
     def bytes_bar(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
-        """Draw a bar for a download; it is told the bytes that are there, and all there will be."""
+        """Draw a bar for a download; yield the function that takes the bytes so far and in all."""
         from rich.progress import (
             BarColumn,
             DownloadColumn,
@@ -198,7 +198,7 @@ class Screen:
 
 
 def _broken(text: str, width: int) -> list[str]:
-    """Break a text between words into lines of that width; a longer word is a line of its own."""
+    """Break a text between words into lines of that width; a longer word is one line."""
     return textwrap.wrap(
         text, width, break_long_words=False, break_on_hyphens=False, expand_tabs=False
     )

@@ -12,7 +12,7 @@ from sdgar.cli.console import Screen
 from sdgar.cli.options.groups import grouped
 from sdgar.cli.options.shared import Files, Json, Overwrite, Seed, require_one_split
 from sdgar.cli.options.values import folder_for_files, number, require_new
-from sdgar.cli.reports import tell_loaded
+from sdgar.cli.reports import print_loaded
 from sdgar.data.read_options import ReadOptions
 from sdgar.show.printed import command
 from sdgar.storage import remote
@@ -25,7 +25,7 @@ def stats(files: Files, as_json: Json = False, *, reading: ReadOptions) -> None:
 
     screen = Screen(as_json=as_json)
     loaded = read_files(files, reading)
-    tell_loaded(screen, "data", loaded, ", ".join(file.name for file in files))
+    print_loaded(screen, "data", loaded, ", ".join(file.name for file in files))
     found = loaded.interactions.stats()
     screen.table(
         ("users", "items", "interactions", "density", "on top 5 % of items"),
@@ -101,7 +101,7 @@ def split(
         require_new(target, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     loaded = read_files(files, reading)
-    tell_loaded(screen, "data", loaded, ", ".join(file.name for file in files))
+    print_loaded(screen, "data", loaded, ", ".join(file.name for file in files))
     parts = hold_out(loaded.interactions, rule, seed=seed, share=share)
     if parts.warning:
         screen.warn(parts.warning)

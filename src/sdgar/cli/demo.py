@@ -1,4 +1,4 @@
-"""``sdgar demo``: everything once, on data made up on the spot."""
+"""``sdgar demo``: everything once, on synthetic data."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdgar.cli.answers import show
-from sdgar.cli.bars import training
 from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import split_off
 from sdgar.cli.options.groups import grouped_with
 from sdgar.cli.options.shared import Explain, Json, Overwrite, Seed
-from sdgar.cli.reports import tell_report
+from sdgar.cli.reports import print_report
+from sdgar.cli.training_screen import training
 from sdgar.show.printed import command
 from sdgar.systems.recipe import recipe_of
 
@@ -47,7 +47,7 @@ def demo(
     stats = data.stats()
     screen.say(
         "data",
-        f"made up, seed {seed}: {stats['users']:,} users · {stats['items']:,} items · "
+        f"synthetic, seed {seed}: {stats['users']:,} users · {stats['items']:,} items · "
         f"{stats['interactions']:,} interactions · {stats['density']:.2%} filled",
     )
     train, test = split_off(screen, data, None, seed)
@@ -57,7 +57,9 @@ def demo(
     with training(screen, recipe_of(estimator).loop) as on_epoch:
         result = job.run(estimator, rows, out, on_epoch=on_epoch)
     if result.test is not None and result.popular is not None:
-        tell_report(screen, result.test, result.popular, recipe_of(estimator).name, explain=explain)
+        print_report(
+            screen, result.test, result.popular, recipe_of(estimator).name, explain=explain
+        )
     picture = draw_training(
         first_pass(result.log),
         out / "training.png",

@@ -17,9 +17,9 @@ from sdgar.cli.options.recommending import GroupOptions, RuleOptions, TrecOption
 from sdgar.cli.options.shared import Explain, Json, Ks, Overwrite, events
 from sdgar.cli.options.values import require_new, saved_folder
 from sdgar.cli.reports import (
-    tell_effect,
-    tell_loaded,
-    tell_report,
+    print_effect,
+    print_loaded,
+    print_report,
 )
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.errors import UsageError
@@ -96,7 +96,7 @@ def evaluate(
         for one in (model, most_popular(model))
     )  # fmt: skip
     system = str(model.about.get("system", "model"))
-    tell_report(screen, report, popular, system, explain=explain)
+    print_report(screen, report, popular, system, explain=explain)
     cold = {} if train else wanted.cold(screen, model, held_out, known)
     groups = wanted.groups(screen, report)
     effect = None
@@ -105,7 +105,7 @@ def evaluate(
             reranking, model, held_out, ks=wanted.ks, seen=seen, histories=known,
             metrics=wanted.metrics,
         )  # fmt: skip
-        tell_effect(screen, effect)
+        print_effect(screen, effect)
     wanted.write(screen, report)
     write_trec(screen, report, held_out, trec.write_run, trec.write_qrels)
     screen.result(
@@ -141,5 +141,5 @@ def _read(screen: Screen, label: str, files: list[Any], reading: ReadOptions) ->
     from sdgar.data.readers import read_files
 
     loaded = read_files(files, reading)
-    tell_loaded(screen, label, loaded, ", ".join(file.name for file in files))
+    print_loaded(screen, label, loaded, ", ".join(file.name for file in files))
     return loaded.interactions

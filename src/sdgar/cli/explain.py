@@ -81,7 +81,7 @@ def explain(
     from sdgar.recommend.recommender import load
 
     if (user is None) == (history is None):
-        raise UsageError("say either --user ID or --history ITEM,ITEM,….", code="whom")
+        raise UsageError("say either --user ID or --history ITEM,ITEM,….", code="which_users")
     screen = Screen(as_json=as_json)
     model = load(run)
     titles = names.read()
@@ -147,7 +147,7 @@ def similar(
     from sdgar.recommend.recommender import load
 
     if bool(item) == bool(user):
-        raise UsageError("say either --item ID or --user ID (repeatable).", code="whom")
+        raise UsageError("say either --item ID or --user ID (repeatable).", code="which_users")
     if user and names.names is not None:
         raise UsageError("--names are names of items, and goes with --item.", code="unused_option")
     screen = Screen(as_json=as_json)

@@ -1,4 +1,4 @@
-"""What is said of a run that is over: its report, its time, where its model is, what is next."""
+"""The end of a run: its report, its time, where its model is, and what to do next."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdgar.cli.console import Screen
-from sdgar.cli.reports import tell_cold, tell_report
+from sdgar.cli.reports import print_cold, print_report
 from sdgar.errors import NotReplacedError
 from sdgar.settings import METRIC
 from sdgar.show.printed import command
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from sdgar.systems.base import Estimator
 
 
-def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, explain: bool) -> None:
+def print_result(screen: Screen, job: Job, out: Path, result: RunResult, *, explain: bool) -> None:
     """Show the report of a run, and say where its model is."""
     if result.test is not None and result.popular is not None:
-        tell_report(
+        print_report(
             screen, result.test, result.popular, job.system, metric=job.metric, explain=explain
         )
-        tell_cold(screen, result.cold, metric=job.metric)
+        print_cold(screen, result.cold, metric=job.metric)
         if job.protocol == "paper" and result.log:
             screen.warn("the epoch was chosen on test rows (protocol paper): optimistic numbers.")
     if result.succession is not None:
-        tell_succession(screen, result.succession)
+        print_succession(screen, result.succession)
     seconds = result.summary["seconds"]
     screen.say(
         "time",
@@ -60,17 +60,17 @@ def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, exp
     screen.result(result.summary | {"out": where})
 
 
-def tell_earlier(screen: Screen, job: Job, estimator: Estimator, before: Recommender) -> None:
-    """Say what training goes on from, and how; a system without epochs is computed anew."""
+def print_earlier(screen: Screen, job: Job, estimator: Estimator, before: Recommender) -> None:
+    """Print the model that training continues from; a system without epochs starts again."""
     options = recipe_of(estimator).warm_loop
-    said = f"{recipe_of(estimator).name} has no epochs and is computed anew from all rows"
+    said = f"{recipe_of(estimator).name} has no epochs and is computed again from all rows"
     if options is not None:
         rate = f"{estimator.get_params()['warm_start__rate']:g}"
-        said = f"goes on for {options.epochs} epochs, from {rate} of the learning rate"
+        said = f"continues for {options.epochs} epochs, from {rate} of the learning rate"
     screen.say("from", f"{job.earlier} ({before.version}): {said}")
 
 
-def tell_succession(screen: Screen, found: Succession) -> None:
+def print_succession(screen: Screen, found: Succession) -> None:
     """Show both models on the same rows with their intervals, and the difference in pairs."""
     metrics = [name for name in found.new.means() if name.partition("@")[0] in ("ndcg", "recall")]
     reports = found.earlier, found.new
@@ -86,20 +86,18 @@ def tell_succession(screen: Screen, found: Succession) -> None:
     paired = found.paired
     change = "" if paired.relative is None else f" ({paired.relative:+.1%})"
     screen.say(
-        "beside",
+        "compared",
         f"{paired.metric} of the new model {paired.mean_a:.4f}, of the earlier one "
         f"{paired.mean_b:.4f}: {paired.difference:+.4f}{change}, 95 % interval over the same "
         f"{paired.users:,} users [{paired.low:+.4f}, {paired.high:+.4f}]",
         style="bold",
     )
     if found.left_out:
-        screen.say(
-            "note", f"{found.left_out:,} test users whom one of both does not know count not"
-        )
+        screen.say("note", f"{found.left_out:,} test users who are not in both models are left out")
 
 
 def _picture(job: Job, out: Path, result: RunResult) -> Path | None:
-    """Draw how the epoch was chosen, beside the log of the run."""
+    """Draw how the epoch was chosen, next to the log of the run."""
     from sdgar.runs.figures import draw_run
 
     return draw_run(

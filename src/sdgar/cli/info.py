@@ -16,7 +16,7 @@ def info(run: RunFolder, as_json: Json = False) -> None:
     """Describe a saved model, after verifying its files.
 
     RUN.partial, or RUN while there is no model in it yet, is an unfinished run: how far it has
-    come, and how to go on with it.
+    come, and how to resume it.
     """
     from sdgar.recommend.facts import facts_of
     from sdgar.recommend.recommender import load
@@ -29,12 +29,12 @@ def info(run: RunFolder, as_json: Json = False) -> None:
         found = unfinished(run)
     else:
         found = facts_of(run, load(run))
-    tell = _tell_saved if found["finished"] else _tell_unfinished
-    tell(screen, found)
+    show = _print_saved if found["finished"] else _print_unfinished
+    show(screen, found)
     screen.result(found)
 
 
-def _tell_saved(screen: Screen, found: Mapping[str, Any]) -> None:
+def _print_saved(screen: Screen, found: Mapping[str, Any]) -> None:
     data = found["data"]
     screen.say("model", f"{found['run']}: {found['system']}, {found['bytes'] / 1e6:,.1f} MB, whole")
     screen.say("options", _listed(found["settings"]) or "none")
@@ -52,7 +52,7 @@ def _tell_saved(screen: Screen, found: Mapping[str, Any]) -> None:
         )
     if found["further"]:
         said = f"from {found['further'].get('from')}, {found['further'].get('times')} times since"
-        screen.say("went on", f"{said} it was trained anew")
+        screen.say("continued", f"{said} it was trained from scratch")
     if found["test"]:
         main = _longest(found["test"])
         screen.say(
@@ -71,13 +71,13 @@ def _tell_saved(screen: Screen, found: Mapping[str, Any]) -> None:
     screen.say("can", " · ".join(able))
 
 
-def _tell_unfinished(screen: Screen, found: Mapping[str, Any]) -> None:
+def _print_unfinished(screen: Screen, found: Mapping[str, Any]) -> None:
     screen.say("run", f"{found['run']}: {found['system']}, unfinished, by {found['created_by']}")
-    screen.say("options", _listed(found["settings"]) or "those of the program that started it")
+    screen.say("options", _listed(found["settings"]) or "the ones of the program that started it")
     screen.say("so far", _so_far(found))
     kept = ", ".join(found["checkpoints"])
-    screen.say("kept", kept or "no checkpoint yet: the run would start anew")
-    screen.say("next", found["resume"] or "go on as it was started, with resume=True")
+    screen.say("kept", kept or "no checkpoint yet: the run would start again")
+    screen.say("next", found["resume"] or "resume it as it was started, with resume=True")
 
 
 def _so_far(found: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The rows of a command: files are read, features joined, test rows split off, and all is told."""
+"""The rows of a command: files are read, features joined, and test rows split off."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sdgar.cli.console import Screen
 from sdgar.cli.options.values import source
-from sdgar.cli.reports import tell_loaded, tell_split
+from sdgar.cli.reports import print_loaded, print_split
 from sdgar.errors import UsageError
 from sdgar.storage import remote
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def absolute(files: Sequence[Path | EventSource] | None) -> list[str]:
-    """Return paths that still lead to the files when a run goes on from another folder.
+    """Return paths that are valid when a run resumes in another folder.
 
     They are kept in a file, so that no address of a store has its password any more.
     """
@@ -40,7 +40,7 @@ def _kept(file: Path | EventSource) -> str:
 
 
 def bounded(files: Sequence[Path | EventSource] | None) -> list[Path | EventSource] | None:
-    """Say up to which event a store is read, so that a run can go on while servers add more."""
+    """Fix the last event that is read of a store, as servers may add more until a run resumes."""
     return (
         None
         if files is None
@@ -55,7 +55,7 @@ def read_rows(
     test: Sequence[Path | EventSource] | None = None,
     valid: Sequence[Path | EventSource] | None = None,
 ) -> Rows:
-    """Read what a job learns from and is measured on, and say what was read.
+    """Read what a job trains and measures on, and print what was read.
 
     Where the inputs were given just now, their addresses still have passwords.
     """
@@ -74,7 +74,7 @@ def read_rows(
         held_out, _ = read_events(screen, "test", tests, reading)
     elif job.split != "none" and before is not None:
         parts = newest(data, before, job.split or NEW, seed=job.seed)
-        tell_split(screen, parts)
+        print_split(screen, parts)
         train, held_out = parts.train, parts.held_out
     elif job.split != "none":
         parts = split_off(screen, data, job.split, job.seed)
@@ -92,7 +92,7 @@ def read_rows(
 
 
 def _with_vanished(screen: Screen, data: Interactions, before: Recommender) -> Interactions:
-    """Add what the earlier model has and the files lack, and say how much that is."""
+    """Add what the earlier model has and the files lack, and print how much that is."""
     whole = before.rows_with(data)
     more = len(whole) - len(data)
     if more:
@@ -108,25 +108,25 @@ def _with_vanished(screen: Screen, data: Interactions, before: Recommender) -> I
 def read_events(
     screen: Screen, label: str, files: Sequence[Path | EventSource], reading: ReadOptions
 ) -> tuple[Interactions, ReadOptions]:
-    """Read files of events and say what was in them; also return how to read others like them.
+    """Read files of events and print what was in them; also return how to read others like them.
 
-    A rating that counts as a liking here does so in test rows too.
+    A rating that counts as positive here does so in test rows too.
     """
     from sdgar.data.readers import read_files
 
     loaded = read_files(files, reading)
-    tell_loaded(screen, label, loaded, ", ".join(file.name for file in files))
+    print_loaded(screen, label, loaded, ", ".join(file.name for file in files))
     if loaded.min_rating is not None:
         reading = replace(reading, min_rating=loaded.min_rating)
     return loaded.interactions, reading
 
 
 def split_off(screen: Screen, data: Interactions, rule: str | None, seed: int) -> Split:
-    """Hold test rows out by a rule, the default one if none is named, and say how."""
+    """Hold test rows out by a rule, the default one if none is named, and print how."""
     from sdgar.data import splits
 
     parts = splits.split(data, rule, seed=seed)
-    tell_split(screen, parts)
+    print_split(screen, parts)
     return parts
 
 
@@ -157,7 +157,7 @@ def read_features(
     kinds: Mapping[str, str],
     max_uncompressed: int | None = None,
 ) -> Features | None:
-    """Read a table of features, and say for how many ids of the events it has a row."""
+    """Read a table of features, and print for how many ids of the events it has a row."""
     from sdgar.data.readers import tables
 
     if file is None:

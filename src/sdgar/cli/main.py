@@ -35,7 +35,7 @@ Handler = Callable[[int, FrameType | None], None]
 def run_process(leave: Handler) -> None:
     """Run the command line, and end the process as soon as it is done.
 
-    Python would first destroy all modules, which takes a second for those of torch. What is
+    Python would first destroy all modules, which takes a second for torch's. What is
     registered first runs last: threads have ended by then, and all other exit functions have run.
     ``leave`` is the handler of Ctrl-C until here.
     """

@@ -12,7 +12,7 @@ from sdgar.cli.console import Screen
 from sdgar.cli.options.recommending import GroupOptions, compares_items
 from sdgar.cli.options.shared import lengths_of
 from sdgar.cli.options.values import require_new_table
-from sdgar.cli.reports import tell_cold, tell_groups
+from sdgar.cli.reports import print_cold, print_groups
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Measurement:
         from sdgar.recommend.measuring import among_cold
 
         found = among_cold(model, test, ks=self.ks, histories=histories, metrics=self.metrics)
-        tell_cold(screen, found)
+        print_cold(screen, found)
         if found is None:
             return {}
         means, intervals = found.means(), found.intervals()
@@ -101,11 +101,11 @@ class Measurement:
 
     def groups(self, screen: Screen, report: Report) -> dict[str, Any]:
         """Print metrics for all groups, and return them for JSON."""
-        told = {}
+        found = {}
         for what in self.by:
             groups = report.by(what, users=self.users, items=self.items)
-            tell_groups(screen, what, groups, named=self.metrics is not None)
-            told[what] = {
+            print_groups(screen, what, groups, named=self.metrics is not None)
+            found[what] = {
                 name: {
                     "users": one.counts.users,
                     "rows": one.counts.rows,
@@ -113,7 +113,7 @@ class Measurement:
                 }
                 for name, one in groups.items()
             }
-        return {"by": told} if told else {}
+        return {"by": found} if found else {}
 
     def write(self, screen: Screen, report: Report) -> None:
         """Write the metrics of each user, if a file is named for them."""

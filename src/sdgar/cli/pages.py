@@ -104,8 +104,8 @@ def show(ctx: Any) -> None:
 
 
 def _showing(option: Any) -> Any:
-    def answer(ctx: Any, parameter: Any, asked: bool) -> None:
-        if asked and not ctx.resilient_parsing:
+    def answer(ctx: Any, parameter: Any, wanted: bool) -> None:
+        if wanted and not ctx.resilient_parsing:
             show(ctx)
             raise typer.Exit
 

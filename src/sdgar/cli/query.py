@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sdgar.cli.console import Screen
 from sdgar.cli.options.recommending import QueryOptions
-from sdgar.cli.reports import tell_loaded
+from sdgar.cli.reports import print_loaded
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def read_new(screen: Screen, files: list[Any], reading: ReadOptions) -> Interact
 
     with _own_options():
         loaded = read_files(files, reading)
-    tell_loaded(screen, "new", loaded, ", ".join(file.name for file in files))
+    print_loaded(screen, "new", loaded, ", ".join(file.name for file in files))
     return loaded.interactions
 
 
@@ -119,7 +119,7 @@ def contexts_of(users: list[Any] | None, fields: list[str] | None) -> list[Any]:
             )
         named[name] = value
     if not users:
-        raise UsageError("--context goes with --user or --users.", code="whom")
+        raise UsageError("--context goes with --user or --users.", code="which_users")
     return [{"user": user, **named} for user in users]
 
 

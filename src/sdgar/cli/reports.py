@@ -1,4 +1,4 @@
-"""What a command says of data that was read, a system that is trained, and a measurement."""
+"""What commands print of data that was read, a system that is trained, and a measurement."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from sdgar.recommend.effect import Effect
     from sdgar.systems.base import Estimator
 
-_LISTS_BESIDE = 3
-"""The lengths of lists that a table of 80 columns has room for."""
+_LENGTHS = 3
+"""The number of lengths of lists that fit into a table of 80 columns."""
 
 
-def tell_loaded(screen: Screen, label: str, loaded: Loaded, name: str) -> None:
-    """Say what was read: sizes, columns, the account of the rows."""
+def print_loaded(screen: Screen, label: str, loaded: Loaded, name: str) -> None:
+    """Print what was read: sizes, columns, the account of the rows."""
     stats = loaded.interactions.stats()
     screen.say(
         label,
@@ -42,15 +42,15 @@ def tell_loaded(screen: Screen, label: str, loaded: Loaded, name: str) -> None:
         screen.say("note", note)
 
 
-def tell_split(screen: Screen, parts: Split) -> None:
-    """Say how test rows were told apart."""
+def print_split(screen: Screen, parts: Split) -> None:
+    """Print how test rows were split off."""
     screen.say("split", f"{parts.how}: {parts.sizes()}")
     if parts.warning:
         screen.warn(parts.warning)
 
 
-def tell_system(screen: Screen, estimator: Estimator, data: Interactions) -> None:
-    """Say what is trained: settings that differ from the defaults, and those a rule decides."""
+def print_system(screen: Screen, estimator: Estimator, data: Interactions) -> None:
+    """Print the system: settings that differ from the defaults, and settings decided by a rule."""
     defaults = recipe_of(type(estimator)()).settings
     chosen = {k: v for k, v in recipe_of(estimator).settings.items() if v != defaults.get(k)}
     words = [f"{name}={value}" for name, value in chosen.items()]
@@ -62,7 +62,7 @@ def tell_system(screen: Screen, estimator: Estimator, data: Interactions) -> Non
         screen.say("rule", f"{' '.join(decided)} by {rule}; --set overrides it")
 
 
-def tell_report(
+def print_report(
     screen: Screen,
     test: Report,
     popular: Report,
@@ -71,20 +71,20 @@ def tell_report(
     metric: str | None = None,
     explain: bool = False,
 ) -> None:
-    """Show all metrics, the main one with its interval beside most popular, and what they mean."""
-    tell_metrics(screen, test, popular)
-    tell_main(screen, test, popular, name, metric)
-    tell_left_out(screen, test.counts)
-    tell_measured(screen, test.definition, list(test.means()), explain=explain)
+    """Print all metrics, the main one with its interval and most popular, and what they mean."""
+    print_metrics(screen, test, popular)
+    print_main_metric(screen, test, popular, name, metric)
+    print_left_out(screen, test.counts)
+    print_definitions(screen, test.definition, list(test.means()), explain=explain)
 
 
-def tell_metrics(screen: Screen, test: Report, popular: Report | None = None) -> None:
-    """Show a table of all metrics by the length of lists, beside those of most popular."""
+def print_metrics(screen: Screen, test: Report, popular: Report | None = None) -> None:
+    """Print a table of all metrics by the length of lists, for the model and most popular."""
     shown = [test.means(), *([] if popular is None else [popular.means()])]
     kinds = list(dict.fromkeys(each.partition("@")[0] for each in shown[0]))
     all_ks = sorted({each.partition("@")[2] for each in shown[0]}, key=int)
-    for first in range(0, len(all_ks), _LISTS_BESIDE):
-        ks = all_ks[first : first + _LISTS_BESIDE]
+    for first in range(0, len(all_ks), _LENGTHS):
+        ks = all_ks[first : first + _LENGTHS]
         screen.table(
             ("metric", *(f"{of}@{k}" for of in ("", "popular ")[: len(shown)] for k in ks)),
             [
@@ -94,10 +94,10 @@ def tell_metrics(screen: Screen, test: Report, popular: Report | None = None) ->
         )
 
 
-def tell_main(
+def print_main_metric(
     screen: Screen, test: Report, popular: Report | None, name: str, metric: str | None = None
 ) -> None:
-    """Say the main metric with its interval; without a name it is NDCG on the longest lists."""
+    """Print the main metric with its interval; without a name it is NDCG on the longest lists."""
     from sdgar.evaluation.metrics import DEFINITIONS
 
     intervals = test.intervals()
@@ -105,14 +105,14 @@ def tell_main(
         return
     main = metric or _main_of(intervals)
     low, high = intervals[main]
-    mean, beside = test.means()[main], None if popular is None else popular.means()[main]
+    mean, baseline = test.means()[main], None if popular is None else popular.means()[main]
     screen.say(
         "test",
         f"{name}: {main} {mean:.4f}, 95 % interval over users [{low:.4f}, {high:.4f}]"
-        + ("" if beside is None else f", most popular {beside:.4f}"),
+        + ("" if baseline is None else f", most popular {baseline:.4f}"),
         style="bold",
     )
-    if beside is not None and main.partition("@")[0] in DEFINITIONS and mean < beside:
+    if baseline is not None and main.partition("@")[0] in DEFINITIONS and mean < baseline:
         screen.say("note", "most popular is ahead here: sdgar compare shows which system is best")
 
 
@@ -122,8 +122,8 @@ def _main_of(metrics: Iterable[str]) -> str:
     return ([name for name in names if name.startswith("ndcg@")] or names)[-1]
 
 
-def tell_cold(screen: Screen, cold: Report | None, *, metric: str | None = None) -> None:
-    """Say how well cold items are told apart, if there are some with test rows."""
+def print_cold(screen: Screen, cold: Report | None, *, metric: str | None = None) -> None:
+    """Print how well cold items are ranked, if there are some with test rows."""
     if cold is None:
         return
     means, intervals = cold.means(), cold.intervals()
@@ -137,8 +137,8 @@ def tell_cold(screen: Screen, cold: Report | None, *, metric: str | None = None)
     )
 
 
-def tell_groups(screen: Screen, what: str, groups: Mapping[str, Report], *, named: bool) -> None:
-    """Show metrics for each group; all that were asked for by name, else NDCG and recall."""
+def print_groups(screen: Screen, what: str, groups: Mapping[str, Report], *, named: bool) -> None:
+    """Print metrics for each group: the ones named by the user, by default NDCG and recall."""
     means = {name: report.means() for name, report in groups.items()}
     metrics = [
         metric
@@ -163,8 +163,10 @@ def _number(value: float | None) -> str:
     return "" if value is None else "–" if math.isnan(value) else f"{value:.4f}"
 
 
-def tell_measured(screen: Screen, definition: str, metrics: list[str], *, explain: bool) -> None:
-    """Say how lists were made, and what each metric means if that is wanted."""
+def print_definitions(
+    screen: Screen, definition: str, metrics: list[str], *, explain: bool
+) -> None:
+    """Print how recommendations were made, and what each metric means if requested."""
     from sdgar.evaluation.measures import meanings
 
     more = "" if explain else " --explain-metrics says what each metric means."
@@ -173,8 +175,8 @@ def tell_measured(screen: Screen, definition: str, metrics: list[str], *, explai
         screen.say("metric", f"{kind}@k: {said}")
 
 
-def tell_left_out(screen: Screen, left: Counts) -> None:
-    """Say which held-out rows could not be ranked for, or count as missed."""
+def print_left_out(screen: Screen, left: Counts) -> None:
+    """Print which held-out rows were left out, or count as missed."""
     if left.unknown_users:
         screen.say(
             "note",
@@ -186,10 +188,10 @@ def tell_left_out(screen: Screen, left: Counts) -> None:
     if left.unseen_contexts:
         how = "ranked by the sum of their fields"
         if left.unranked_contexts:
-            how = "count as missed, as this model knows no fields"
+            how = "count as missed, as this model has no fields"
         screen.say(
             "note",
-            f"{left.unseen_contexts:,} contexts are new combinations of known values: {how}",
+            f"{left.unseen_contexts:,} contexts are new combinations of values in the model: {how}",
         )
     if left.cold_items:
         screen.say(
@@ -199,8 +201,8 @@ def tell_left_out(screen: Screen, left: Counts) -> None:
         )
 
 
-def tell_effect(screen: Screen, effect: Effect) -> None:
-    """Show what rules do to the lists: measures without them, with them, and the difference."""
+def print_effect(screen: Screen, effect: Effect) -> None:
+    """Print measures without rules, with rules, and the difference."""
     from sdgar.evaluation.measures import BEYOND, MEASURES, meanings
 
     without, ruled = effect.means()

@@ -11,7 +11,7 @@ from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events, read_features
 from sdgar.cli.options.groups import grouped
 from sdgar.cli.options.shared import ItemFeatureOptions, Json, Overwrite, RunFolder, events
-from sdgar.cli.reports import tell_loaded
+from sdgar.cli.reports import print_loaded
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 from sdgar.show.printed import command
@@ -118,7 +118,7 @@ def import_(
     screen = Screen(as_json=as_json)
     arrays = read_arrays(file)
     loaded = read_files(rows, reading)
-    tell_loaded(screen, "events", loaded, ", ".join(str(one) for one in rows))
+    print_loaded(screen, "events", loaded, ", ".join(str(one) for one in rows))
     data = loaded.interactions
     users, items = arrays.users, arrays.items
     if sorted_ids:

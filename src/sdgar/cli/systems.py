@@ -127,14 +127,14 @@ def doctor(as_json: Json = False) -> None:
 
 
 def _cpu(cpu: Cores) -> str:
-    """Say how many cores there are, what bounds their use, and how many threads are used."""
+    """Return how many cores there are, what bounds their use, and how many threads are used."""
     quota = "no quota" if cpu.quota is None else f"a quota of {cpu.quota:g}"
     may = f"{cpu.machine} cores, of which this process may run on {cpu.affinity}, with {quota}"
     return f"{may}; {cpu.threads} threads used ({cpu.why})"
 
 
 def _engines(engines: Mapping[str, Any]) -> dict[str, str]:
-    """Ask each engine whether it runs the default system and SD-GAR on a device that is here."""
+    """Return whether each engine runs the default system and SD-GAR on a device of this machine."""
     from sdgar.data.interactions import Interactions
     from sdgar.systems.sdgar import SDGAR
     from sdgar.systems.sdsoftmax import SDSoftmax
@@ -153,7 +153,7 @@ def _engines(engines: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _answer(engine: Any, system: System) -> str:
-    """Say whether an engine runs a system on a device that is here, and why or why not."""
+    """Return whether an engine runs a system on a device of this machine, and why or why not."""
     import torch
 
     from sdgar.contracts import Covered

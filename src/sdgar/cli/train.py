@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from sdgar.cli.bars import training as training_bar
 from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
-from sdgar.cli.finished import tell_earlier, tell_finished
+from sdgar.cli.finished import print_earlier, print_result
 from sdgar.cli.inputs import absolute, bounded, read_rows
 from sdgar.cli.options.groups import Extension, first_page, given, grouped_with
 from sdgar.cli.options.shared import (
@@ -35,9 +34,10 @@ from sdgar.cli.options.training import (
 )
 from sdgar.cli.options.values import number, run_folder, source
 from sdgar.cli.precompile import Precompiler
-from sdgar.cli.reports import tell_system
-from sdgar.cli.signals import HeldBack
+from sdgar.cli.reports import print_system
 from sdgar.cli.train_choices import WITH_RESUME, SystemChoice, interrupted_job, read_as_before
+from sdgar.cli.training_screen import StopRequest
+from sdgar.cli.training_screen import training as training_bar
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 from sdgar.settings import CHECKPOINT_SECONDS
@@ -244,7 +244,7 @@ def _absolute(path: Path | None) -> str | None:
 def _require_used(
     written: Mapping[str, str], claimed: OtherTraining | None, extended: Mapping[OtherTraining, Any]
 ) -> None:
-    """Refuse options of other kinds of inputs, and those that this kind does not use."""
+    """Refuse options of other kinds of inputs, and options that this kind does not use."""
     from sdgar.cli.options.groups import options_of
 
     unused = [] if claimed is None else list(claimed.unused)
@@ -268,14 +268,14 @@ def _train(
     from sdgar.runs.run import loop_of
 
     rows = read_rows(screen, job, *inputs)
-    tell_system(screen, estimator, rows.train)
+    print_system(screen, estimator, rows.train)
     loop = loop_of(recipe_of(estimator).settled(rows.train), job.protocol)
     if rows.before is not None:
-        tell_earlier(screen, job, estimator, rows.before)
+        print_earlier(screen, job, estimator, rows.before)
         loop = recipe_of(estimator).settled(rows.train).warm_loop
-    with HeldBack() as stop, training_bar(screen, loop, verbose=verbose) as on_epoch:
+    with StopRequest() as stop, training_bar(screen, loop, verbose=verbose) as on_epoch:
         result = job.run(
             estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,
             notify=lambda note: screen.say("resume", note),
         )  # fmt: skip
-    tell_finished(screen, job, out, result, explain=explain)
+    print_result(screen, job, out, result, explain=explain)

@@ -33,7 +33,7 @@ _SHOWN = _Shown()
 
 
 def visible(text: str) -> str:
-    """Return the text with an escape for every character that has no shape of its own."""
+    """Return the text with an escape for every character that is not visible by itself."""
     return text if text.isprintable() else text.translate(_SHOWN)
 
 

@@ -1,9 +1,9 @@
-"""Tell what a call does while it works: by a bar on a screen, else by plain lines.
+"""Show the progress of a call: by a bar on a screen, else by plain lines.
 
-Every line goes to the logger ``sdgar`` at the level INFO. Who has set logging up to show that level
-reads it there; everyone else sees it on stderr, until it is turned off by ``verbose=False``, by
-``sdgar.set_verbose(False)`` or by the environment variable SDGAR_VERBOSE=0. Child processes tell
-nothing unless they are asked, and the command line has a screen of its own.
+Every line goes to the logger ``sdgar`` at the level INFO. If the program has set logging up to show
+that level, it appears there; otherwise on stderr, unless ``verbose=False``,
+``sdgar.set_verbose(False)`` or the environment variable SDGAR_VERBOSE=0 turns it off. Child
+processes print nothing by default, and the command line has a screen with the parts of this module.
 """
 
 from __future__ import annotations
@@ -14,18 +14,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from sdgar.errors import UsageError
 from sdgar.show.printed import visible
 
-if TYPE_CHECKING:
-    from sdgar.training.fit import EpochRecord
-    from sdgar.training.trained import OnPhase, Phase
-
 _LOGGER = logging.getLogger("sdgar")
 _VARIABLE = "SDGAR_VERBOSE"
-_SECONDS = 5.0
+SECONDS = 5.0
 """The seconds between two plain lines."""
 _NOTEBOOK_SECONDS = 0.2
 """The seconds between two changes of the line in a notebook."""
@@ -36,8 +32,36 @@ Show = Callable[[str, int, int], None]
 """A function that shows a text, the epochs or parts that are done, and their number in all."""
 
 
+class Step(Protocol):
+    """One epoch of a training, as it is shown."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch, from 1."""
+
+    @property
+    def loss(self) -> float:
+        """The mean loss of the epoch."""
+
+    @property
+    def metric(self) -> float | None:
+        """The metric of the validation after it; None without one."""
+
+    @property
+    def best(self) -> bool:
+        """Whether this validation was better than all before."""
+
+    @property
+    def complaint(self) -> str | None:
+        """A problem of the sampler; None without one."""
+
+
+OnStep = Callable[[Any, Any], None]
+"""A function that is called after each epoch, with the name of the pass and the epoch."""
+
+
 class _Setting:
-    """The setting for calls that do not say themselves whether they tell what they do."""
+    """The setting for calls without ``verbose``."""
 
     def __init__(self) -> None:
         self.on: bool | None = None
@@ -48,10 +72,10 @@ _setting = _Setting()
 
 
 def set_verbose(on: bool) -> None:
-    """Set whether reading and fitting tell what they do, for calls that do not say it themselves.
+    """Set whether reading and fitting show their progress, for calls without ``verbose``.
 
     >>> sdgar.set_verbose(False)
-    >>> model = sdgar.MostPopular().fit(sdgar.synthetic("demo"))  # says nothing
+    >>> model = sdgar.MostPopular().fit(sdgar.synthetic("demo"))  # prints nothing
     """
     if not isinstance(on, bool):
         raise UsageError(f"verbose must be True or False, got {on!r}.", code="bad_setting")
@@ -60,7 +84,7 @@ def set_verbose(on: bool) -> None:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Tell nothing within this block, as something else speaks to the user."""
+    """Show nothing within this block, as the caller has its own screen."""
     before, _setting.on = _setting.on, False
     try:
         yield
@@ -68,10 +92,10 @@ def silenced() -> Iterator[None]:
         _setting.on = before
 
 
-def is_verbose(asked: bool | None) -> bool:
-    """Tell whether a call says what it does: as asked, as set, or else not in child processes."""
-    if asked is not None:
-        return bool(asked)
+def is_verbose(verbose: bool | None) -> bool:
+    """Return whether a call shows its progress; by default child processes show none."""
+    if verbose is not None:
+        return bool(verbose)
     if _setting.on is not None:
         return _setting.on
     import multiprocessing  # here, as commands that only show help need none of it
@@ -90,7 +114,7 @@ def _environment() -> bool:
     )
 
 
-def tell(text: str, *, verbose: bool | None = None) -> None:
+def report(text: str, *, verbose: bool | None = None) -> None:
     """Write a line to the logger, and to stderr if the logger shows nothing."""
     _LOGGER.info("%s", text)
     if _is_shown(verbose) and sys.stderr is not None:
@@ -99,8 +123,41 @@ def tell(text: str, *, verbose: bool | None = None) -> None:
 
 
 def _is_shown(verbose: bool | None) -> bool:
-    heard = _LOGGER.isEnabledFor(logging.INFO) and _LOGGER.hasHandlers()
-    return is_verbose(verbose) and not heard
+    logged = _LOGGER.isEnabledFor(logging.INFO) and _LOGGER.hasHandlers()
+    return is_verbose(verbose) and not logged
+
+
+class Lines:
+    """Plain lines about work that continues, one every few seconds."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._last = time.monotonic()
+
+    def still(self, text: str) -> None:
+        """Write how far the work is, unless a line was written just before."""
+        if time.monotonic() - self._last >= SECONDS:
+            self._write(text)
+            self.written()
+
+    def written(self) -> None:
+        """Note that another line was written just now."""
+        self._last = time.monotonic()
+
+
+class Complaints:
+    """Problems of a sampler, each kind of them once."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._kinds: set[str] = set()
+
+    def of(self, step: Step) -> None:
+        """Warn of the problem of an epoch; later epochs would repeat it with the same numbers."""
+        kind = (step.complaint or "").partition(":")[0]
+        if kind and kind not in self._kinds:
+            self._kinds.add(kind)
+            self._warn(str(step.complaint))
 
 
 @contextmanager
@@ -111,80 +168,69 @@ def training(
     *,
     metric: str,
     verbose: bool | None,
-    on_epoch: OnPhase | None = None,
-) -> Iterator[OnPhase]:
-    """Tell of a training while it lasts; the caller passes every epoch to what this yields."""
-    tell(f"training {what} on {rows}", verbose=verbose)
+    on_epoch: OnStep | None = None,
+) -> Iterator[OnStep]:
+    """Show a training while it lasts; the caller passes every epoch to what this yields."""
+    report(f"training {what} on {rows}", verbose=verbose)
     with _screen(_is_shown(verbose)) as show:
-        watch = _Watch(what, epochs, metric, show, lambda text: tell(text, verbose=verbose))
+        watch = _Watch(what, epochs, metric, show, lambda text: report(text, verbose=verbose))
 
-        def both(phase: Phase, epoch: EpochRecord) -> None:
-            watch(phase, epoch)
+        def both(phase: str, step: Step) -> None:
+            watch(phase, step)
             if on_epoch is not None:
-                on_epoch(phase, epoch)
+                on_epoch(phase, step)
 
         yield both
 
 
 @contextmanager
 def working(what: str, *, verbose: bool | None) -> Iterator[Show]:
-    """Tell of work in steps while it lasts.
+    """Show work in steps while it lasts.
 
     The caller passes the name of a step, what is done of it and all of it to what this yields.
     """
-    said = time.monotonic()
+    lines = Lines(lambda text: report(text, verbose=verbose))
     with _screen(_is_shown(verbose)) as show:
 
         def step(name: str, done: int, total: int) -> None:
-            nonlocal said
             if show is not None:
                 show(f"{what}: {name}", done, total)
-            elif time.monotonic() - said >= _SECONDS:
-                said = time.monotonic()
-                tell(f"{what}: {name}, {done / max(total, 1):.0%}", verbose=verbose)
+            else:
+                lines.still(f"{what}: {name}, {done / max(total, 1):.0%}")
 
         yield step
 
 
 class _Watch:
-    """A watcher that turns epochs into a bar, or into a line every few seconds."""
+    """Turns epochs into a bar, or into a line every few seconds."""
 
     def __init__(
-        self, what: str, epochs: int, metric: str, show: Show | None, say: Callable[[str], None]
+        self, what: str, epochs: int, metric: str, show: Show | None, write: Callable[[str], None]
     ) -> None:
         self._what, self._epochs, self._metric = what, epochs, metric
-        self._show, self._say = show, say
-        self._best: EpochRecord | None = None
-        self._complaints: set[str] = set()
-        self._said = time.monotonic()
+        self._show = show
+        self._lines, self._complaints = Lines(write), Complaints(write)
+        self._best: Step | None = None
 
-    def __call__(self, phase: Phase, epoch: EpochRecord) -> None:
-        if epoch.best:
-            self._best = epoch
-        self._complain(epoch)
+    def __call__(self, phase: str, step: Step) -> None:
+        if step.best:
+            self._best = step
+        self._complaints.of(step)
         again = phase == "final" and self._best is not None
         total = self._best.epoch if again and self._best is not None else self._epochs
-        text = f"{self._what}{' on all rows' if again else ''}: epoch {epoch.epoch} of "
-        text += f"{'' if again else 'at most '}{total}, loss {epoch.loss:.4f}"
+        text = f"{self._what}{' on all rows' if again else ''}: epoch {step.epoch} of "
+        text += f"{'' if again else 'at most '}{total}, loss {step.loss:.4f}"
         if self._best is not None and not again:
             text += f", best {self._metric} {self._best.metric:.4f} in epoch {self._best.epoch}"
         if self._show is not None:
-            self._show(text, epoch.epoch, total)
-        elif time.monotonic() - self._said >= _SECONDS:
-            self._said = time.monotonic()
-            self._say(text)
-
-    def _complain(self, epoch: EpochRecord) -> None:
-        """Warn once for each kind of problem with a generator."""
-        kind = (epoch.complaint or "").partition(":")[0]
-        if kind and kind not in self._complaints:
-            self._complaints.add(kind)
-            self._say(str(epoch.complaint))
+            self._show(text, step.epoch, total)
+        else:
+            self._lines.still(text)
 
 
 @contextmanager
 def _screen(shown: bool) -> Iterator[Show | None]:
-    """Yield a bar for a notebook or a terminal; None where there is neither."""
+    """Yield a bar for a notebook or a terminal; None elsewhere."""
     if not shown or sys.stderr is None:
         yield None
         return
@@ -211,7 +257,7 @@ def _screen(shown: bool) -> Iterator[Show | None]:
 
 
 def _notebook_line() -> Show:
-    """Yield a line of a notebook that changes in its place, with IPython alone."""
+    """Return a function that changes a line of a notebook in place, with IPython alone."""
     from IPython.display import display
 
     handle = display({"text/plain": "…"}, raw=True, display_id=True)

@@ -471,7 +471,7 @@ class Estimator(Described):
 
     def _show_ready(self, seconds: float, verbose: bool | None) -> None:
         """Show that the model has been trained."""
-        progress.tell(f"{self._spec.name} is ready after {seconds:.1f} s", verbose=verbose)
+        progress.report(f"{self._spec.name} is ready after {seconds:.1f} s", verbose=verbose)
 
     def _require_sound(self, train: Interactions, valid: Interactions | None) -> None:
         """Raise if settings or rows have a wrong type; warn if weights are not used."""

@@ -59,7 +59,7 @@ _READING = {
     "delimiter": As(metavar="CHARACTER"),
     "max_uncompressed": As(metavar="BYTES", parse=bytes_of("--max-uncompressed")),
 }
-"""The options of reading whose fields are no options as they are; the library knows no ``As``."""
+"""The options of reading that differ from their fields; the library does not use ``As``."""
 
 
 class Only:
@@ -180,7 +180,7 @@ def _choice(flag: str, choices: Sequence[str], text: str) -> str:
 
 
 def grouped_with(extensions: Sequence[Extension]) -> Callable[[Any], Callable[..., None]]:
-    """Do the same as ``grouped``, and add the options of extensions.
+    """Return ``grouped`` with the options of extensions.
 
     The command receives the record of each in ``extended``, by extension.
     """
@@ -190,7 +190,7 @@ def grouped_with(extensions: Sequence[Extension]) -> Callable[[Any], Callable[..
 def grouped(
     command: Callable[..., None], *, extended_by: Sequence[Extension] = ()
 ) -> Callable[..., None]:
-    """Give a command one option for each field of the dataclasses among its parameters."""
+    """Return a command with one option for each field of the dataclasses among its parameters."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[Any, Any] = {}
     all_options = {}

@@ -44,7 +44,7 @@ class QueryOptions:
             raise UsageError(
                 "say one of --user ID (repeatable), --users FILE, --all, --sample N, --history "
                 "ITEM,ITEM,… (repeatable) or --histories FILE.",
-                code="whom",
+                code="which_users",
             )
 
 

@@ -56,7 +56,7 @@ class TrainingOptions:
         return {DISLIKES_SETTING: DISLIKES} if self.dislikes else {}
 
     def require_draws(self, screen: Screen, estimators: Sequence[Estimator]) -> None:
-        """Refuse dislikes if no system draws negatives, and name those that ignore them."""
+        """Refuse dislikes if no system draws negatives, and name systems that ignore them."""
         ignore = [
             recipe_of(one).name for one in estimators if DISLIKES_SETTING not in one.get_params()
         ]
@@ -126,7 +126,7 @@ class FeatureOptions(ItemFeatureOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutOptions:
-    """The rows that a model is measured on, and those that it is chosen and saved by."""
+    """The rows that a model is measured on, and how it is chosen and saved."""
 
     test: Annotated[list[Any] | None, As(metavar=PATH, parse=source)] = None
     """Measure on these held-out events."""
@@ -174,7 +174,7 @@ class ContinuationOptions:
 
 
 def settings_of(texts: list[str] | None, common: Collection[str]) -> dict[str, str]:
-    """Parse KEY=VALUE pairs; a setting with an option of its own is refused."""
+    """Parse KEY=VALUE pairs; a setting that has an option is refused."""
     settings = {}
     for text in texts or []:
         key, equals, value = text.partition("=")

@@ -25,7 +25,7 @@ from sdgar.data.readers.sources import opened
 from sdgar.data.sources import EventSource, is_source, only_source
 from sdgar.data.weighting import weigh
 from sdgar.errors import unknown_name
-from sdgar.show.progress import tell
+from sdgar.show.progress import report
 from sdgar.storage import remote
 
 _DEFAULTS = ReadOptions()
@@ -79,14 +79,14 @@ def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interac
         else read_frame(source, chosen)
     )
     data = loaded.interactions
-    tell(f"columns: {loaded.columns.sentence()}", verbose=verbose)
-    tell(f"rows: {data.account.sentence()}; {data.sizes()}", verbose=verbose)
+    report(f"columns: {loaded.columns.sentence()}", verbose=verbose)
+    report(f"rows: {data.account.sentence()}; {data.sizes()}", verbose=verbose)
     if loaded.weighting:
-        tell(f"weights: {loaded.weighting}", verbose=verbose)
+        report(f"weights: {loaded.weighting}", verbose=verbose)
     if loaded.seen:
-        tell(f"seen: {loaded.seen}", verbose=verbose)
+        report(f"seen: {loaded.seen}", verbose=verbose)
     if loaded.kinds:
-        tell(f"kinds: {loaded.kinds}", verbose=verbose)
+        report(f"kinds: {loaded.kinds}", verbose=verbose)
     for note in loaded.notes:
         warnings.warn(note, stacklevel=2)
     return data

@@ -10,7 +10,7 @@ import typer
 from sdgar.cli.console import Screen
 from sdgar.cli.options.groups import grouped
 from sdgar.cli.options.shared import Json, Overwrite, events
-from sdgar.cli.reports import tell_loaded
+from sdgar.cli.reports import print_loaded
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 from sdgar.settings import METRIC
@@ -58,7 +58,7 @@ def blend(
     if valid or train:
         files = valid or train or []
         loaded = read_files(files, reading)
-        tell_loaded(screen, "events", loaded, ", ".join(file.name for file in files))
+        print_loaded(screen, "events", loaded, ", ".join(file.name for file in files))
         rows = loaded.interactions
     found = added(
         one, other, rows if valid else None, train=rows if train else None, weight=gamma,

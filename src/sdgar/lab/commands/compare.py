@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events, read_features
 from sdgar.cli.options.groups import first_page, given, grouped
@@ -35,8 +34,8 @@ from sdgar.cli.options.values import (
     require_new,
     require_new_table,
 )
-from sdgar.cli.reports import tell_left_out, tell_measured, tell_split
-from sdgar.cli.signals import HeldBack
+from sdgar.cli.reports import print_definitions, print_left_out, print_split
+from sdgar.cli.training_screen import StopRequest, work
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 from sdgar.lab.commands.shared import SPLIT, Train, Valid, seeds_from, train_line
@@ -204,14 +203,14 @@ def compare(
     else:
         folds = list(splits.folds(data, split or splits.default_rule(data), seed=training.seed))
         for parts in folds:
-            tell_split(screen, parts)
+            print_split(screen, parts)
     conditions = Conditions(
         folds=tuple(folds),
         valid=read_events(screen, "valid", valid, reading)[0] if valid else None,
         protocol=protocol, ks=lengths_of(ks), seeds=all_seeds, trials=trials, metric=metric,
         metrics=names, facts=facts,
     )  # fmt: skip
-    with HeldBack() as stop, work(screen, comparing.pieces(candidates, conditions)) as watch:
+    with StopRequest() as stop, work(screen, comparing.pieces(candidates, conditions)) as watch:
         found = comparing.compare(
             candidates, conditions, against=against, out=out, overwrite=overwrite, watch=watch,
             stop=stop,
@@ -246,8 +245,8 @@ def _report(screen: Screen, context: typer.Context, found: Comparison, *, explai
         return
     if len(found.folds) > 1:
         screen.say("folds", f"{len(found.folds)} folds, all values are means over them")
-    tell_left_out(screen, found.counts)
-    tell_measured(screen, found.definition, list(found.standings[0].means), explain=explain)
+    print_left_out(screen, found.counts)
+    print_definitions(screen, found.definition, list(found.standings[0].means), explain=explain)
     screen.say("sure", found.how_sure)
     best = found.standings[0]
     screen.say("next", train_line(context, best.system, best.chosen))

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
 from sdgar.cli.options.shared import Json
 from sdgar.cli.options.values import folder_for_files, number
-from sdgar.cli.signals import HeldBack
+from sdgar.cli.training_screen import StopRequest, work
 from sdgar.errors import UsageError
 from sdgar.lab.commands.shared import seeds_from
 
@@ -85,7 +84,7 @@ def paper(
     screen.say(
         "", "The guess is for two free cores. Each piece says when it is done what is left here."
     )
-    with HeldBack() as stop, work(screen, len(todo) + sum(map(len, todo.values()))) as watch:
+    with StopRequest() as stop, work(screen, len(todo) + sum(map(len, todo.values()))) as watch:
         written = experiments.run(chosen, out, setting, watch=watch, stop=stop)
     for path in written:
         screen.say("saved", str(path))

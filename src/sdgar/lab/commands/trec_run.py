@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events
 from sdgar.cli.options.groups import As
-from sdgar.cli.reports import tell_main, tell_measured, tell_metrics
+from sdgar.cli.reports import print_definitions, print_main_metric, print_metrics
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class TrecRunOptions:
     panel: ClassVar[str] = "Files of TREC"
 
     foreign: Annotated[Path | None, As("--run", "FILE")] = None
-    """Measure the recommendations of this run instead of those of a model."""
+    """Measure the recommendations of this run; no model is loaded."""
     qrels: Path | None = None
     """The relevant items of the users of --run."""
 
@@ -72,9 +72,9 @@ class MeasureTrecRun:
             run, qrels, ks=wanted.ks if wanted.ks_given else None, metrics=wanted.metrics,
             train=trained, facts=wanted.items,
         )  # fmt: skip
-        tell_metrics(screen, report)
-        tell_main(screen, report, None, run.name)
-        tell_measured(screen, report.definition, list(report.means()), explain=wanted.explain)
+        print_metrics(screen, report)
+        print_main_metric(screen, report, None, run.name)
+        print_definitions(screen, report.definition, list(report.means()), explain=wanted.explain)
         groups = wanted.groups(screen, report)
         wanted.write(screen, report)
         screen.result(

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events, split_off
 from sdgar.cli.options.groups import first_page, given, grouped
@@ -20,7 +19,7 @@ from sdgar.cli.options.training import (
     settings_of,
 )
 from sdgar.cli.options.values import new_file, number
-from sdgar.cli.signals import HeldBack
+from sdgar.cli.training_screen import StopRequest, work
 from sdgar.data.read_options import ReadOptions
 from sdgar.lab.commands.shared import SPLIT, Train, Valid, train_line
 
@@ -117,7 +116,7 @@ def tune(
     elif split != "none":
         data = split_off(screen, data, split, seed).train
     validation = read_events(screen, "valid", valid, reading)[0] if valid else None
-    with HeldBack() as stop, work(screen, trials) as watch:
+    with StopRequest() as stop, work(screen, trials) as watch:
         found = tuning.tune(
             base, data, validation, trials=trials, fixed=fixed, metric=metric, seed=seed,
             study=study, overwrite=overwrite, watch=watch, stop=stop,

@@ -9,7 +9,7 @@ COMMANDS = {
         "sdgar.scale.commands.shards:shard",
     ),
     "data info": (
-        "Say what a folder of shards holds, after a check that its files are there.",
+        "Describe a folder of shards, after a check that its files are there.",
         "sdgar.scale.commands.shards:info",
     ),
 }

@@ -68,7 +68,7 @@ def shard(
     """Write events of any size as shards of users, in bounded RAM.
 
     Ids, duplicates and bad rows are treated as in every other command. If this is interrupted, the
-    same command goes on where it was.
+    same command resumes it.
     """
     from sdgar.scale.shards.build import shard_files
     from sdgar.scale.shards.runs import Limits
@@ -95,7 +95,7 @@ def shard(
             progress=progress,
         )
     facts = _facts(made)
-    _tell(screen, made, remote.address_of(out))
+    _print(screen, made, remote.address_of(out))
     where = remote.deliver(out)
     screen.say("saved", where)
     screen.result(facts | {"folder": where})
@@ -104,19 +104,19 @@ def shard(
 def info(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER", parser=fetched, help="Look at this folder of shards."),
+        typer.Argument(metavar="FOLDER", parser=fetched, help="Describe this folder of shards."),
     ],
     verify: Annotated[
         bool, typer.Option("--verify", help="Read all files, and compare their SHA-256.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what a folder of shards holds, after a check that its files are there."""
+    """Describe a folder of shards, after a check that its files are there."""
     from sdgar.scale.shards import Shards
 
     screen = Screen(as_json=as_json)
     found = Shards.open(folder, verify=verify)
-    _tell(screen, found, remote.address_of(folder))
+    _print(screen, found, remote.address_of(folder))
     checked = (
         "all files have their SHA-256" if verify else "all files are there; --verify reads them"
     )
@@ -126,7 +126,7 @@ def info(
     screen.result(facts | {"verified": verify})
 
 
-def _tell(screen: Screen, shards: Shards, address: str | None) -> None:
+def _print(screen: Screen, shards: Shards, address: str | None) -> None:
     about = shards.described.about
     rows_S = shards.rows_S
     screen.say("data", f"{address or shards.folder}: {shards.sizes()}")

@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
-from sdgar.cli.bars import training
 from sdgar.cli.console import Screen
-from sdgar.cli.finished import tell_finished
+from sdgar.cli.finished import print_result
 from sdgar.cli.options.groups import As
 from sdgar.cli.options.values import bytes_of
-from sdgar.cli.reports import tell_system
-from sdgar.cli.signals import HeldBack
+from sdgar.cli.reports import print_system
+from sdgar.cli.training_screen import StopRequest, training
 from sdgar.errors import UsageError
 from sdgar.scale.commands import workers
 from sdgar.settings import TEST_USERS, TOGETHER
@@ -140,13 +139,13 @@ def _lead(
     assert job.shards is not None
     rows = cast("Interactions", shards)
     screen.say("data", f"{Path(job.files[0]).name}: {shards.sizes()}")
-    tell_system(screen, estimator, rows)
+    print_system(screen, estimator, rows)
     _show_memory(screen, estimator, shards, job.shards["together"], workers)
     if OnShards(workers=workers).device(estimator.device).type == "cuda":
         gpu = gpu_needs(estimator, shards, job.shards["together"])
         screen.say("GPU", f"{gib(gpu.total)}: {gpu.sentence()}")
     loop = loop_of(recipe_of(estimator).settled(rows), job.protocol)
-    with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
+    with StopRequest() as stop, training(screen, loop, verbose=verbose) as on_epoch:
         result = run_shards(
             estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
             on_epoch=on_epoch, resume=resume, checkpoint_every=job.checkpoint_every, stop=stop,
@@ -154,7 +153,7 @@ def _lead(
             workers=workers,
             **job.shards,
         )  # fmt: skip
-    tell_finished(screen, job, out, result, explain=explain)
+    print_result(screen, job, out, result, explain=explain)
 
 
 def _follow(job: Job, estimator: Learner, shards: Shards, out: Path, workers: Workers) -> None:

@@ -21,18 +21,18 @@ _PATIENCE = 10.0
 
 
 def follows() -> bool:
-    """Tell whether this process is one that another one leads."""
+    """Return whether another process leads this one."""
     return int(os.environ.get("RANK") or 0) > 0
 
 
 def started_again() -> bool:
-    """Tell whether torchrun has started this process anew, after one of all had failed."""
+    """Return whether torchrun has started this process again after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0
 
 
 @contextmanager
 def several(count: int) -> Iterator[Workers]:
-    """Start so many processes with the words of this command, or join those that torchrun started.
+    """Start so many processes with the words of this command, or join the processes of torchrun.
 
     The first one is this process, and the others end with it.
     """

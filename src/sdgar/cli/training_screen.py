@@ -1,13 +1,16 @@
-"""The bars that move on the screen while models are trained, and a line for every look."""
+"""The screen of a command that trains: bars, a line for every validation, and how it stops."""
 
 from __future__ import annotations
 
-import time
+import os
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from sdgar.cli.console import Screen
+from sdgar.show.progress import Complaints, Lines
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -16,15 +19,12 @@ if TYPE_CHECKING:
     from sdgar.training.fit import EpochRecord, FitOptions
     from sdgar.training.trained import OnPhase, Phase
 
-_EVERY = 5.0
-"""The seconds between two lines about work that goes on, where no bar can be drawn."""
-
 
 @contextmanager
 def training(
     screen: Screen, loop: FitOptions | None, *, verbose: bool = False
 ) -> Iterator[OnPhase]:
-    """Draw a bar for the epochs, and print a line for every look at the held-out rows.
+    """Draw a bar for the epochs, and print a line for every validation.
 
     Without a loop there are no epochs, only a sign that something is computed.
     """
@@ -46,7 +46,7 @@ def work(screen: Screen, pieces: int) -> Iterator[Watch]:
 
 
 class End:
-    """Guess where a run will end, as if no later look were better than the best one so far."""
+    """Guesses the last epoch of a run, as if no later validation were better than the best."""
 
     def __init__(self, loop: FitOptions) -> None:
         self._loop = loop
@@ -65,29 +65,21 @@ class End:
         return min(loop.epochs, max(likely, epoch.epoch))
 
     def reached(self, epoch: EpochRecord) -> bool:
-        """Tell whether the number of epochs is chosen; then all rows are trained on."""
+        """Return whether the number of epochs is chosen; all rows are trained on next."""
         if self._loop.keep_last:
             return epoch.epoch == self._loop.half and self._loop.early_stopping
         tired = self._stale >= self._loop.patience
         return (tired or epoch.epoch >= self._loop.epochs) and self._loop.early_stopping
 
 
-class _Lines:
-    """Prints a plain line every few seconds, where no bar can be drawn."""
+def _lines_on(screen: Screen) -> Lines:
+    """Return plain lines for a screen on which no bar can be drawn."""
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._last = time.monotonic()
+    def write(text: str) -> None:
+        if not screen.console.is_terminal:
+            screen.say("", text)
 
-    def go_on(self, text: str) -> None:
-        """Say how far the work is, unless something was said just before."""
-        if not self._screen.console.is_terminal and time.monotonic() - self._last >= _EVERY:
-            self._screen.say("", text)
-            self.said()
-
-    def said(self) -> None:
-        """Note that something was said just now."""
-        self._last = time.monotonic()
+    return Lines(write)
 
 
 class _Pieces:
@@ -98,7 +90,7 @@ class _Pieces:
         self._bar = bar
         self._all = bar.add_task("all", total=pieces, unit="pieces")
         self._one: TaskID | None = None
-        self._lines = _Lines(screen)
+        self._lines = _lines_on(screen)
 
     def begin(self, what: str, loop: FitOptions) -> OnPhase:
         """Draw a bar for this piece."""
@@ -112,7 +104,7 @@ class _Pieces:
             self._bar.update(
                 one, completed=epoch.epoch, total=last, description=said, unit="epochs"
             )
-            self._lines.go_on(f"{said}: {_how_far(epoch, last, certain=again)}")
+            self._lines.still(f"{said}: {_how_far(epoch, last, certain=again)}")
 
         return on_epoch
 
@@ -123,7 +115,7 @@ class _Pieces:
             self._one = None
         self._bar.advance(self._all)
         self._screen.say(label, said)
-        self._lines.said()
+        self._lines.written()
 
 
 _PASSES = {
@@ -145,9 +137,9 @@ class _Epochs:
         self._end = End(loop)
         self._again = False
         self._measured = False
-        self._lines = _Lines(screen)
+        self._lines = _lines_on(screen)
         self._train = 0.0
-        self._complaints: set[str] = set()
+        self._complaints = Complaints(screen.warn)
 
     def __call__(self, phase: Phase, epoch: EpochRecord) -> None:
         if phase == "all" and not self._measured:
@@ -164,13 +156,9 @@ class _Epochs:
             unit=f"epochs · loss {epoch.loss:.4f}",
         )
         self._train += epoch.train_seconds + epoch.refit_seconds
-        kind = (epoch.complaint or "").partition(":")[0]
-        if kind and kind not in self._complaints:
-            # Once a run: the line of every look shows the same numbers.
-            self._complaints.add(kind)
-            self._screen.warn(str(epoch.complaint))
+        self._complaints.of(epoch)
         if epoch.metric is None:
-            self._lines.go_on(f"{what}: {_how_far(epoch, last, certain=self._again)}")
+            self._lines.still(f"{what}: {_how_far(epoch, last, certain=self._again)}")
             return
         mark = "best" if epoch.best and not self._loop.keep_last else ""
         health = _generator(epoch) if self._verbose else ""
@@ -184,10 +172,10 @@ class _Epochs:
             said = "training as long on all training rows"
             best = f"the best epoch is {self._end.best}; "
             if self._loop.keep_last:
-                said, best = "going on with all training rows", ""
+                said, best = "continuing with all training rows", ""
             self._bar.update(self._task, total=None, description=said, unit="")
             self._screen.say("", best + said)
-        self._lines.said()
+        self._lines.written()
 
 
 def _heading(metric: str) -> str:
@@ -205,6 +193,43 @@ def _how_far(epoch: EpochRecord, last: int, *, certain: bool) -> str:
 
 
 def _generator(epoch: EpochRecord) -> str:
-    """Say how the generator is, behind the line of an epoch."""
+    """Return the diagnostics of the sampler, which follow the line of an epoch."""
     said = "" if epoch.effective is None else f"   ess {epoch.effective:.2f}"
     return said + (f" · {epoch.health_line}" if epoch.health_line else "")
+
+
+class StopRequest:
+    """SIGTERM or Ctrl-C: the first one stops after the current epoch, a second one exits at once.
+
+    The handlers that were there before are back when the block ends.
+    """
+
+    def __init__(self) -> None:
+        self._first: signal.Signals | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __call__(self) -> signal.Signals | None:
+        """Return the signal that has come, if one has."""
+        return self._first
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._before[number] = signal.signal(number, self._take)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        if self._first is not None:
+            raise SystemExit(128 + number)
+        self._first = signal.Signals(number)
+        # Not through the console: the handler may have interrupted it in the middle of a line.
+        with suppress(OSError):  # the terminal may be closed
+            os.write(2, b"\nstopping after this epoch; once more stops at once\n")
