@@ -1,4 +1,4 @@
-"""Which column is what, and what happens if nobody can tell."""
+"""Which column is what, and what happens if that is unclear."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_sentence_says_what_was_guessed_and_how_to_change_it() -> None:
 def test_two_columns_like_a_time_are_not_used_and_noted() -> None:
     columns, notes = resolve(["user", "item", "date", "ts"], ReadOptions())
     assert columns.time is None
-    assert "date and ts all look like a time" in notes[0]
+    assert "date and ts all are named like a time" in notes[0]
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_a_context_is_the_sum_of_the_vectors_of_its_fields(kind):
 
 
 def tastes(seed: int = 0) -> tuple[Interactions, Interactions, Interactions]:
-    """Made-up events: everybody likes one of eight kinds, of it the light items in the morning.
+    """Synthetic events: everybody likes one of eight kinds, of it the light items in the morning.
 
     And the dark ones in the evening. Training and test rows with contexts of (user, daypart), and
     the training rows with users alone.
@@ -192,8 +192,8 @@ def test_a_taste_that_depends_on_the_daypart_wants_a_context_that_has_it(system,
     assert hits["context"] / wanted > 0.8
     assert hits["context"] > 1.5 * hits["user"]
     loaded = sdgar.load(model.save(tmp_path / "model"))
-    asked = {"user": user, "daypart": part}
-    assert loaded.recommend(asked, k=3).equals(model.recommend(asked, k=3))
+    query = {"user": user, "daypart": part}
+    assert loaded.recommend(query, k=3).equals(model.recommend(query, k=3))
     assert model.evaluate(test).means()["recall@10"] == pytest.approx(hits["context"] / wanted)
 
 
@@ -207,30 +207,30 @@ def test_a_context_that_did_not_occur_is_made_up_of_its_fields():
     )
     assert frame.columns == ["user", "daypart", "rank", "item", "score", "short", "basis"]
     assert frame["user"].to_list() == [0] * 10 + [1] * 10
-    with pytest.raises(UsageError, match=r"knows no daypart 'noon'"):
+    with pytest.raises(UsageError, match=r"has no daypart 'noon'"):
         model.recommend({"user": 0, "daypart": "noon"}, fallback="error")
     with pytest.raises(UsageError, match="user, daypart"):
         model.recommend({"user": 0})
-    for asked in ([0], "ann"):
+    for query in ([0], "ann"):
         with pytest.raises(UsageError, match="mapping with these"):
-            model.recommend(asked)
+            model.recommend(query)
     with pytest.raises(UsageError, match="the user alone"):
         sdgar.MostPopular().fit(of_users).recommend({"user": 0, "daypart": "evening"})
-    knows = sdgar.ItemKNN().fit(part)
-    assert len(knows.recommend({"user": 0, "daypart": "morning"}, k=2)) == 2
+    neighbours = sdgar.ItemKNN().fit(part)
+    assert len(neighbours.recommend({"user": 0, "daypart": "morning"}, k=2)) == 2
     with pytest.raises(UsageError, match="knows only contexts that did"):
-        knows.recommend({"user": 0, "daypart": "evening"}, fallback="error")
-    asked = [{"user": 9999, "daypart": "noon"}, {"user": "0", "daypart": "morning"}]
-    for some in (model, knows):
+        neighbours.recommend({"user": 0, "daypart": "evening"}, fallback="error")
+    query = [{"user": 9999, "daypart": "noon"}, {"user": "0", "daypart": "morning"}]
+    for some in (model, neighbours):
         with pytest.warns(SdgarWarning, match=r"1 contexts are unknown.*no user 9999.*popular"):
-            frame = some.recommend(asked, k=2)
+            frame = some.recommend(query, k=2)
         assert frame["user"].to_list() == [9999, 9999, 0, 0]
         assert frame["daypart"].to_list() == ["noon", "noon", "morning", "morning"]
         assert frame["basis"].to_list() == ["popular", "popular", "model", "model"]
         with pytest.warns(SdgarWarning, match="left out"):
-            assert set(some.recommend(asked, k=2, fallback="skip")["user"]) == {0}
+            assert set(some.recommend(query, k=2, fallback="skip")["user"]) == {0}
         with pytest.warns(SdgarWarning, match="left out"):
-            assert len(some.recommend(asked[:1], k=2, fallback="skip")) == 0
+            assert len(some.recommend(query[:1], k=2, fallback="skip")) == 0
 
 
 def test_contexts_that_did_not_occur_are_measured_too_and_missed_by_models_without_fields():
@@ -255,11 +255,11 @@ def test_contexts_that_did_not_occur_are_measured_too_and_missed_by_models_witho
     assert report.per_user["recall@10"][made_up].sum() == pytest.approx(hits / 3)
     popular = sdgar.MostPopular().fit(part).evaluate(test)
     assert popular.counts.unranked_contexts == 0
-    knows = sdgar.ItemKNN().fit(part).evaluate(test)
-    assert knows.counts.unranked_contexts == 30
-    assert knows.per_user["recall@50"][made_up].sum() == 0
-    assert knows.per_user["recall@50"][~made_up].mean() > 0.5
-    sdgar.compare(report, knows, metric="ndcg@10")
+    neighbours = sdgar.ItemKNN().fit(part).evaluate(test)
+    assert neighbours.counts.unranked_contexts == 30
+    assert neighbours.per_user["recall@50"][made_up].sum() == 0
+    assert neighbours.per_user["recall@50"][~made_up].mean() > 0.5
+    sdgar.compare(report, neighbours, metric="ndcg@10")
 
 
 ANN = {
@@ -366,7 +366,7 @@ def test_bad_contexts_of_arrays_are_refused():
         Interactions.from_arrays([1, 2], [7])
 
 
-def test_a_history_beside_a_context_is_refused_and_nobody_gets_nothing():
+def test_a_history_with_a_context_is_refused_and_everybody_gets_something():
     train, _, _ = tastes()
     model = sdgar.MostPopular().fit(train)
     with pytest.raises(UsageError, match="not both"):

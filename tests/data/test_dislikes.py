@@ -79,7 +79,7 @@ def test_weights_below_a_threshold_are_dislikes_and_may_be_negative():
         read(extra, weight="weight", dislike_below=-2)
 
 
-def test_kinds_that_are_named_are_dislikes_beside_the_usual_ones():
+def test_named_kinds_are_dislikes_as_the_usual_ones_are():
     extra = {"user": ["a", "a", "b"], "item": [3, 4, 1], "kind": ["pass", "skip", "view"]}
     data = read(extra, dislike_kinds=("pass",))
     assert pairs(data, "disliked") == {("a", 3), ("a", 4)}
@@ -120,11 +120,11 @@ def test_commands_learn_from_kinds_and_leave_them_out(system, tmp_path):
     small = [w for s in ("epochs=1", "dim=2", "sampler__states=2") for w in ("--set", s)]
     words = ("--system", system, "--split", "none", "--dislike-kinds", "pass", "--dislikes")
     small = small[: 4 if system == "bpr" else 6]
-    told = result_of(
+    result = result_of(
         command("train", tmp_path / "events.csv", *words, *small, "--engine", "eager",
                 "--out", tmp_path / "run", "--json")
     )  # fmt: skip
-    assert told["engine"] == "eager"
+    assert result["engine"] == "eager"
     model = sdgar.load(tmp_path / "run")
     assert model.about["hyper_parameters"]["dislikes"] == 0.1
     lists = model.recommend(k=7).drop_nulls("item")
@@ -149,7 +149,7 @@ PASSABLE = {"user": [*"aabcc"], "item": [3, 4, 1, 1, 4], "rating": [3, 1, 3, 5, 
 
 @pytest.fixture(scope="module")
 def rated() -> sdgar.Recommender:
-    """A model of users who find 3 passable, and to whom 1 counts against a film."""
+    """A model of users for which 3 is neutral and 1 counts against a film."""
     return sdgar.LocalEASE().fit(read(PASSABLE, min_rating=4, dislike_below=2)).recommender_
 
 
@@ -183,18 +183,18 @@ def today(**extra) -> sdgar.Interactions:
 
 @pytest.mark.parametrize("way", ["update", "rows_with"])
 def test_what_is_neutral_stays_so_until_newer_events_say_otherwise(rated, way):
-    told = today(user=["a", "b", "b"], item=[3, 2, 1], rating=[1, 3, 5])
+    result = today(user=["a", "b", "b"], item=[3, 2, 1], rating=[1, 3, 5])
     if way == "update":
-        found = marks(rated.update(told))
+        found = marks(rated.update(result))
     else:
-        rows = rated.rows_with(told)
+        rows = rated.rows_with(result)
         found = marks(sdgar.LocalEASE().fit(rows).recommender_)
     assert found == {("a", 3): False, ("a", 4): False, ("b", 2): True}
-    untold = today(user=[], item=[], rating=[])
+    nothing = today(user=[], item=[], rating=[])
     if way == "update":
-        assert marks(rated.update(untold)) == marks(rated)
+        assert marks(rated.update(nothing)) == marks(rated)
     else:
-        assert pairs(rated.rows_with(untold), "disliked") == {("a", 4)}
+        assert pairs(rated.rows_with(nothing), "disliked") == {("a", 4)}
 
 
 def test_new_items_between_the_others_leave_the_marks_where_they_are(rated):
@@ -202,7 +202,7 @@ def test_new_items_between_the_others_leave_the_marks_where_they_are(rated):
 
 
 def test_what_new_users_rated_low_is_not_recommended_to_them(rated):
-    """Of the items of a history, nobody may like one: no row has it, and the model knows it."""
+    """Of the items of a history, one may have no positive row, and the model contains it."""
     rows = {"user": ["n", "n", "n", "o"], "item": [1, 2, 3, 2], "rating": [5, 1, 3, 5]}
     history = sdgar.read(rows, verbose=False, min_rating=4, dislike_below=2)
     assert history.items.values.tolist() == [1, 2]
@@ -216,12 +216,12 @@ def test_what_new_users_rated_low_is_not_recommended_to_them(rated):
 
 @pytest.mark.parametrize("way", ["update", "rows_with"])
 def test_a_dislike_counts_though_nobody_likes_the_item_on_that_day(rated, way):
-    told = today(user=["b", "a"], item=[4, 1], rating=[1, 3])
-    assert told.items.values.tolist() == [2, 3]
+    result = today(user=["b", "a"], item=[4, 1], rating=[1, 3])
+    assert result.items.values.tolist() == [2, 3]
     if way == "update":
-        after = rated.update(told)
+        after = rated.update(result)
     else:
-        after = sdgar.LocalEASE().fit(rated.rows_with(told)).recommender_
+        after = sdgar.LocalEASE().fit(rated.rows_with(result)).recommender_
     assert after.items.at(after.history.of(0)).tolist() == [2]
     assert after.items.at(after.history.of(1)).tolist() == [3]
     assert marks(after) == marks(rated) | {("b", 4): False, ("a", 1): True}

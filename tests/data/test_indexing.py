@@ -22,7 +22,7 @@ def test_texts_are_ranked_by_their_bytes(texts):
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=30))
-def test_texts_of_one_hash_are_told_apart(texts):
+def test_texts_of_one_hash_are_distinguished(texts):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pl.Series, "hash", lambda ids: ids.str.len_bytes().cast(pl.UInt64))
         ids, index = indexing.indexed(pl.Series(texts), "user", False, [])

@@ -74,7 +74,7 @@ def test_the_latest_of_repeated_rows_gives_the_time():
 
 
 @pytest.mark.parametrize(("rule", "weight"), [("sum", 5.0), ("max", 3.0), ("last", 2.0)])
-def test_repeated_rows_merge_their_weights_as_asked(rule, weight):
+def test_repeated_rows_merge_their_weights_by_the_rule(rule, weight):
     data = Interactions.from_arrays([1, 1], [2, 2], weight=[3.0, 2.0], time=[1, 2], duplicates=rule)
     assert data.weight_E.tolist() == [weight]
 

@@ -52,7 +52,7 @@ DECIMALS = [weight / 4 for weight in WEIGHTS]
 
 
 def found(paths: list[Path], **options: Any) -> tuple[Any, ...]:
-    """Return all that a reading tells, or the error that it raises."""
+    """Return all that a reading finds, or the error that it raises."""
     try:
         loaded = read_files(paths, read_options(duplicates="sum", **options))
     except SdgarError as error:
@@ -100,7 +100,7 @@ def test_a_kind_that_spells_a_number_is_text(tmp_path):
 @pytest.mark.parametrize(
     "odd", ["7,,3", ",7,3", "7,8,", "007,8,3", "7,8", '"7",8,3', "7,8,x", "7,\0,3", f"7,{9:0300},3"]
 )
-def test_an_odd_line_is_told_in_the_same_words(odd, tmp_path):
+def test_an_odd_line_is_reported_in_the_same_words(odd, tmp_path):
     text = io.StringIO()
     pl.DataFrame({"user": NEAR, "item": ITEMS, "time": TIMES}).write_csv(text)
     lines = text.getvalue().splitlines()

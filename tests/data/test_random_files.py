@@ -1,4 +1,4 @@
-"""Random files: nothing is lost, nothing is made up, and the fast path equals the slow one."""
+"""Random files: nothing is lost, nothing is added, and the fast path equals the slow one."""
 
 from __future__ import annotations
 

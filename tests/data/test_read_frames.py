@@ -58,7 +58,7 @@ def test_every_kind_of_table_gives_the_same_interactions(frame: Any) -> None:
 
 
 def test_a_duckdb_relation_gives_the_same_interactions() -> None:
-    # In a process of its own: duckdb complains of leaks at the end of one that runs Hypothesis.
+    # In a separate process: duckdb complains of leaks at the end of one that runs Hypothesis.
     code = """
 import duckdb
 from sdgar.data.readers import read_frame

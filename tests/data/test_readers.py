@@ -254,7 +254,7 @@ def test_equal_duplicates_collapse_and_are_counted(load: Load) -> None:
 
 
 @pytest.mark.parametrize(("duplicates", "weight"), [("sum", 5.0), ("max", 3.0), ("last", 2.0)])
-def test_differing_weights_are_merged_as_asked(load: Load, duplicates: str, weight: float) -> None:
+def test_differing_weights_are_merged(load: Load, duplicates: str, weight: float) -> None:
     rows = "user,item,plays\n1,2,3\n1,2,2\n"
     merged = load(rows, duplicates=duplicates, weight="plays").interactions
     assert merged.weight_E is not None

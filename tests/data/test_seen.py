@@ -72,7 +72,7 @@ def test_it_is_said(data):
         ([20, 65, 70, 99, 100], 70),
     ],
 )
-def test_without_a_threshold_ratings_near_the_highest_are_likings(ratings, least):
+def test_without_a_threshold_ratings_near_the_highest_are_positive(ratings, least):
     rows = {"user": [1, 1, 1, 2, 2], "item": [1, 2, 3, 1, 2], "rating": ratings}
     loaded = read_frame(rows)
     kept = [rating for rating in ratings if rating >= least]
@@ -92,7 +92,7 @@ def test_ratings_that_are_no_scale_are_not_guessed(ratings):
     assert caught.value.code == "threshold_required"
 
 
-def test_test_rows_are_judged_by_the_threshold_of_the_training_rows(tmp_path):
+def test_test_rows_are_read_with_the_threshold_of_the_training_rows(tmp_path):
     rows = [(u, i, 1 + (u + i) % 5) for u in range(12) for i in range(10)]
     for name, some in (("train.csv", rows[::2]), ("test.csv", [r for r in rows[1::2] if r[2] < 5])):
         lines = ["user,item,stars", *(",".join(map(str, row)) for row in some)]

@@ -322,7 +322,7 @@ def test_whole_users_with_contexts_of_several_fields_are_refused():
         splits.split(data, "users:0.5")
 
 
-def test_a_split_of_users_tells_of_its_three_parts():
+def test_a_split_of_users_describes_its_three_parts():
     data = some_data()
     parts = splits.split(data, "users:0.2")
     assert "6 whole users" in repr(parts)

@@ -140,7 +140,7 @@ def test_rerouting_alone_also_ends_in_distinct_pairs_and_the_same_degrees(
     assert (by_swaps.items_E != by_paths.items_E).any()
 
 
-def test_degrees_are_judged_graphical_exactly_when_a_matrix_has_them() -> None:
+def test_degrees_are_graphical_exactly_when_a_matrix_has_them() -> None:
     user_degrees: set[tuple[int, ...]] = set()
     pairs = set()
     for bits in range(2**9):
@@ -150,8 +150,8 @@ def test_degrees_are_judged_graphical_exactly_when_a_matrix_has_them() -> None:
     for left in user_degrees:
         for right in user_degrees:
             if sum(left) == sum(right):
-                judged = synthetic_degrees._graphical(np.array(left), np.array(right))
-                assert judged == ((left, right) in pairs), (left, right)
+                answers = synthetic_degrees._graphical(np.array(left), np.array(right))
+                assert answers == ((left, right) in pairs), (left, right)
 
 
 def test_activity_is_flattened_where_no_set_of_distinct_pairs_has_such_degrees(
@@ -160,16 +160,16 @@ def test_activity_is_flattened_where_no_set_of_distinct_pairs_has_such_degrees(
     shape = Shape(
         users=20, items=40, interactions=400, concentration=0.1, activity=4.0, min_per_user=1
     )
-    graphical, judged = synthetic_degrees._graphical, []
+    graphical, answers = synthetic_degrees._graphical, []
 
     def spy(degree_U: np.ndarray, degree_I: np.ndarray) -> bool:
-        judged.append(graphical(degree_U, degree_I))
-        return judged[-1]
+        answers.append(graphical(degree_U, degree_I))
+        return answers[-1]
 
     monkeypatch.setattr(synthetic_degrees, "_graphical", spy)
     data = generate(shape, seed=0)
-    assert judged[0] is False
-    assert judged[-1] is True
+    assert answers[0] is False
+    assert answers[-1] is True
     assert_exact(data, shape)
 
 

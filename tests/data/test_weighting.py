@@ -1,4 +1,4 @@
-"""Counts are offered, not applied; asked for, they are tamed, and what was done is said."""
+"""Counts are used only on request; then they are transformed, and the notes say how."""
 
 from __future__ import annotations
 

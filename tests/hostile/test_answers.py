@@ -501,7 +501,7 @@ def test_a_file_of_users_has_the_other_fields_of_their_contexts_too(tmp_path):
     answers = result_of(done)["recommendations"]
     queried = [(one["user"], one["city"], one["basis"]) for one in answers]
     assert queried == [("a", "y", "model"), ("b", "x", "model"), ("b", "nowhere", "popular")]
-    assert "knows no city 'nowhere'" in done.stderr
+    assert "has no city 'nowhere'" in done.stderr
     same = result_of(sdgar(*words, "--context", "city=x"))["recommendations"]
     assert [(one["user"], one["city"]) for one in same] == [("a", "x"), ("b", "x")]
     (tmp_path / "users.csv").write_text("user,other\na,1\n")

@@ -1,4 +1,4 @@
-"""What people type and what programs hand in: every mistake is told, and nothing is ignored."""
+"""What people type and what programs hand in: every mistake is reported, and nothing is ignored."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def module(text: str):
     return act
 
 
-def asked(**how):
+def lists(**how):
     return lambda folder: ItemKNN(device="cpu").fit(rows()).recommend(**how)
 
 
@@ -128,11 +128,11 @@ def evaluated(*of, **how):
 
 NAME_250 = "n" * 250
 CASES = [
-    Case("train is given test rows and told to split some off", 2, ("--split time", "--test"),
+    Case("train is given test rows and a rule to split some off", 2, ("--split time", "--test"),
          train("--test", "x.csv", "--split", "time")),
-    Case("compare is given test rows and told to split some off", 2, ("--split paper", "--test"),
+    Case("compare is given test rows and a rule to split some off", 2, ("--split paper", "--test"),
          run("compare", "EVENTS", "--test", "x.csv", "--split", "paper")),
-    Case("tune is given test rows and told to split some off", 2, ("--split time", "--test"),
+    Case("tune is given test rows and a rule to split some off", 2, ("--split time", "--test"),
          run("tune", "EVENTS", "--test", "x.csv", "--split", "time")),
     Case("the paper's protocol is given validation rows", 2, ("--valid", "--protocol paper"),
          train("--protocol", "paper", "--valid", "x.csv")),
@@ -183,10 +183,10 @@ CASES = [
          run("recommend", "MODEL", "--all", "-o", "FOLDER")),
     Case("the name of lists is too long", 2, ("too long",),
          run("recommend", "MODEL", "--all", "-o", f"{NAME_250}.csv")),
-    Case("lists have no format, which is told before the model is loaded", 2, (".parquet",),
+    Case("lists have no format, which is reported before the model is loaded", 2, (".parquet",),
          run("recommend", "no-model", "--all", "-o", "lists.xlsx")),
-    Case("made-up events are the root", 2, ("'/'",), run("data", "synthetic", "demo", "-o", "/")),
-    Case("made-up events have no format", 2, (".parquet",),
+    Case("synthetic events are the root", 2, ("'/'",), run("data", "synthetic", "demo", "-o", "/")),
+    Case("synthetic events have no format", 2, (".parquet",),
          run("data", "synthetic", "demo", "-o", "e.doc")),
     Case("a study has no name", 2, ("''",), run("tune", "EVENTS", "--study", "")),
     Case("an imported module is a file", 2, ("./x.py", "not ./parts.py"),
@@ -237,16 +237,16 @@ CASES = [
     Case("an option is misspelt", 2, ("--sytem", "sdgar train --help"), train("--sytem", "bpr")),
     Case("a command is misspelt", 2, ("'recomend'", "'recommend'"), run("recomend", "x")),
     Case("a command lacks a word", 2, ("FILE", "--help"), run("data", "stats")),
-    Case("k is not whole", 2, ("2.5",), asked(k=2.5)),
-    Case("k is text", 2, ("'3'",), asked(k="3")),
-    Case("k is nothing", 2, ("None",), asked(k=None)),
-    Case("k is true", 2, ("True",), asked(k=True)),
-    Case("a user is a float", 2, ("users", "3.5"), asked(users=3.5)),
-    Case("a user is bytes", 2, ("users", "b'u1'"), asked(users=b"u1")),
-    Case("one of the users is nothing", 2, ("users", "None"), asked(users=["u1", None])),
-    Case("items left out are a number with a point", 2, ("exclude", "1.5"), asked(exclude=1.5)),
-    Case("items allowed are lists", 2, ("items", "[['i1']]"), asked(items=[["i1"]])),
-    Case("a history is true", 2, ("True", "text or an integer"), asked(history=[True])),
+    Case("k is not whole", 2, ("2.5",), lists(k=2.5)),
+    Case("k is text", 2, ("'3'",), lists(k="3")),
+    Case("k is nothing", 2, ("None",), lists(k=None)),
+    Case("k is true", 2, ("True",), lists(k=True)),
+    Case("a user is a float", 2, ("users", "3.5"), lists(users=3.5)),
+    Case("a user is bytes", 2, ("users", "b'u1'"), lists(users=b"u1")),
+    Case("one of the users is nothing", 2, ("users", "None"), lists(users=["u1", None])),
+    Case("items left out are a number with a point", 2, ("exclude", "1.5"), lists(exclude=1.5)),
+    Case("items allowed are lists", 2, ("items", "[['i1']]"), lists(items=[["i1"]])),
+    Case("a history is true", 2, ("True", "text or an integer"), lists(history=[True])),
     Case("nothing is similar to nothing", 2, ("items", "None"),
          lambda folder: ItemKNN(device="cpu").fit(rows()).similar_items(None)),
     Case("histories are nothing", 2, ("None", "[['a', 'b']]"), folded(None)),
@@ -281,17 +281,18 @@ CASES = [
          lambda folder: package.Recommender(None)),
     Case("nothing is compared", 2, ("Report", "evaluate(test)"),
          lambda folder: package.compare(None, None, "ndcg@10")),
-    Case("made-up data have no name", 2, ("None", "demo"), lambda folder: package.synthetic(None)),
+    Case("synthetic data have no name", 2, ("None", "demo"),
+         lambda folder: package.synthetic(None)),
 ]  # fmt: skip
 
 
 @table(CASES)
-def test_a_mistake_is_told_with_its_cure_and_ends_with_the_right_code(case, tmp_path):
+def test_a_mistake_is_reported_with_its_cure_and_ends_with_the_right_code(case, tmp_path):
     check(case, tmp_path)
     assert not (tmp_path / "run").exists()
 
 
-def test_test_rows_that_are_training_rows_are_counted_and_told_everywhere(tmp_path):
+def test_test_rows_that_are_training_rows_are_counted_and_reported_everywhere(tmp_path):
     file, run = events(tmp_path), tmp_path / "run"
     said = "warning 40 of 40 held-out rows are training rows"
     words = (file, "--test", file, "--json")
@@ -315,7 +316,7 @@ def test_test_rows_that_training_did_not_see_give_no_warning(tmp_path):
     assert report.warning is None
 
 
-def test_validation_rows_that_are_training_rows_are_told():
+def test_validation_rows_that_are_training_rows_are_reported():
     with pytest.warns(SdgarWarning, match="40 of 40 held-out rows are training rows"):
         BPR(epochs=1, engine="eager").fit(rows(), rows())
 
@@ -341,7 +342,7 @@ def test_systems_that_use_weights_give_other_models_with_them():
         assert with_weights != without
 
 
-def test_weights_of_new_users_are_told_to_play_no_part():
+def test_weights_of_new_users_are_reported_as_unused():
     model = ItemKNN(device="cpu").fit(rows())
     plain = model.fold_in({"a": ["i1", "i2"]}).recommend(k=3)
     with pytest.warns(SdgarWarning, match="fold_in does not use the weights"):
@@ -470,7 +471,7 @@ def test_errors_and_warnings_are_escaped_too(tmp_path):
     assert "\x1b" not in done.stderr
 
 
-def test_a_bug_is_told_as_a_bug_escaped_and_as_json(monkeypatch):
+def test_a_bug_is_reported_as_a_bug_escaped_and_as_json(monkeypatch):
     monkeypatch.setattr("sdgar.engines.choose.ENGINES", None)
     done = sdgar("doctor", "--json")
     assert done.returncode == 1
@@ -514,30 +515,30 @@ def next_words(done: Done) -> list[str]:
 
 
 @pytest.mark.parametrize("user", [EVIL, "-dash", ESCAPE, BIDI, "a b'c", "`id`", "~root", "é"])
-def test_the_next_command_asks_for_the_very_user(user, tmp_path, monkeypatch):
+def test_the_next_command_names_the_very_user(user, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame = frame_of(rows()).with_columns(user=pl.col("user").replace({"u0": user}))
     frame.filter((pl.col("user") == user) | (pl.col("user") > user)).write_parquet("e v;.parquet")
     out = Path("run $(touch pwned)")
     words = ("e v;.parquet", "--out", out, "--system", "popular", "--split", "none")
-    asked = next_words(sdgar("train", *words))
-    assert asked == ["sdgar", "recommend", str(out), "--user", user]
-    assert sdgar(*asked[1:]).returncode == 0
+    words = next_words(sdgar("train", *words))
+    assert words == ["sdgar", "recommend", str(out), "--user", user]
+    assert sdgar(*words[1:]).returncode == 0
     assert not Path("pwned").exists()
 
 
 def test_commands_that_follow_on_data_and_searches_are_quoted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = events(tmp_path).rename("-$(touch pwned).csv")
-    asked = next_words(sdgar("data", "split", f"./{file}", "--out", "a b", "--rule", "paper"))
-    assert asked[:5] == ["sdgar", "train", "a b/train.parquet", "--test", "a b/test.parquet"]
+    words = next_words(sdgar("data", "split", f"./{file}", "--out", "a b", "--rule", "paper"))
+    assert words[:5] == ["sdgar", "train", "a b/train.parquet", "--test", "a b/test.parquet"]
     search = ("tune", f"./{file}", "--split", "none", "--trials", "1", "--system", "ease")
-    asked = next_words(sdgar(*search))
-    assert asked[:3] == ["sdgar", "train", f"./{file}"]
-    assert sdgar(*asked[1:]).returncode == 0
+    words = next_words(sdgar(*search))
+    assert words[:3] == ["sdgar", "train", f"./{file}"]
+    assert sdgar(*words[1:]).returncode == 0
     compared = ("compare", f"./{file}", "--split", "paper", "--systems", "popular,ease")
-    asked = next_words(sdgar(*compared, "--device", "cpu"))
-    done = sdgar(*(word if word != "RUN" else "RUN2" for word in asked[1:]))
+    words = next_words(sdgar(*compared, "--device", "cpu"))
+    done = sdgar(*(word if word != "RUN" else "RUN2" for word in words[1:]))
     assert done.returncode == 0, done.stderr  # also without the device, which popular has not
     done = sdgar("train", "--resume", "no $(run)")
     assert "--out 'no $(run)'" in done.stderr
@@ -583,7 +584,7 @@ def test_words_go_on_being_lost_after_the_reader_has_left():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_disk_is_told_on_stderr():
+def test_a_full_disk_is_reported_on_stderr():
     for line in ("sdgar --version > /dev/full", "sdgar train --help > /dev/full"):
         done = shell(line)
         assert done.returncode == 5
@@ -593,7 +594,7 @@ def test_a_full_disk_is_told_on_stderr():
         deaf = _Pipe(full.fileno(), strict=False)
         assert deaf.write(b"unheard") == 7
         with pytest.raises(ResourceError, match="No space left"):
-            _Pipe(full.fileno(), strict=True).write(b"told")
+            _Pipe(full.fileno(), strict=True).write(b"said")
 
 
 @pytest.mark.parametrize(

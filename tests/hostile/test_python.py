@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas
+import polars
 import pytest
 
 import sdgar as package
+from sdgar.errors import UsageError
 
 from ..cli.test_cli import result_of, sdgar
 from .cases import Case, check, table
@@ -148,3 +151,12 @@ def test_what_a_system_can_do_is_what_it_does():
     tau = next(s for s in can["sdsoftmax"]["settings"] if s["name"] == "tau")
     assert tau["search"] == "from 0.07 to 0.5"
     assert tau["default"] is None
+
+
+@pytest.mark.parametrize("frame", [pandas.DataFrame, polars.DataFrame])
+def test_users_in_a_frame_are_its_one_column(frame):
+    model = package.MostPopular().fit(_data())
+    users = _data().users.values[:2].tolist()
+    assert len(model.recommend(frame({"user": users}), k=1)) == 2
+    with pytest.raises(UsageError, match=r"the frame has 2: user, item\. Pass .* frame\['user'\]"):
+        model.recommend(frame({"user": users, "item": users}), k=1)

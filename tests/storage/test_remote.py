@@ -50,7 +50,7 @@ def put(text, path="/bucket/logs/a.csv"):
         ("a/b.csv", False), ("C:/a", False), (None, False),
     ],
 )  # fmt: skip
-def test_addresses_of_files_are_told_from_paths_and_stores(text, is_one):
+def test_addresses_of_files_are_distinguished_from_paths_and_stores(text, is_one):
     assert remote.is_remote(text) == is_one
 
 
@@ -89,8 +89,12 @@ def test_a_command_takes_events_and_gives_shards_at_addresses(tmp_path):
     assert again.returncode == 2
     assert f"{out} exists" in again.stderr
     result_of(command(*words, out, "--overwrite"))
-    told = result_of(command("data", "info", out, "--verify", "--json"))
-    assert (told["digest"], told["folder"], told["bytes"]) == (here["digest"], out, here["bytes"])
+    report = result_of(command("data", "info", out, "--verify", "--json"))
+    assert (report["digest"], report["folder"], report["bytes"]) == (
+        here["digest"],
+        out,
+        here["bytes"],
+    )
     parts = result_of(
         command("data", "split", out, "--rule", "paper", "--out", "memory://b/parts", "--json")
     )
@@ -133,8 +137,8 @@ def test_training_reads_and_writes_addresses(shards, tmp_path):
     result_of(command(*words, tmp_path / "run"))
     local = sdgar.load(tmp_path / "run").recommend(k=2)
     assert sdgar.load("memory://bucket/run").recommend(k=2).equals(local)
-    asked = command("recommend", "memory://bucket/run", "--user", 3, "-k", 2, "--json")
-    assert len(result_of(asked)["recommendations"][0]["items"]) == 2
+    done = command("recommend", "memory://bucket/run", "--user", 3, "-k", 2, "--json")
+    assert len(result_of(done)["recommendations"][0]["items"]) == 2
     assert command(*words, "memory://bucket/run").returncode == 2
 
 
@@ -214,7 +218,7 @@ def test_a_connection_that_is_cut_leaves_nothing_that_passes_for_whole(shards, c
     assert not [path for path in cache.rglob("*") if "items" in path.name]
 
 
-def test_a_full_disk_here_is_told_from_trouble_there(cache, monkeypatch):
+def test_a_full_disk_here_is_distinguished_from_trouble_there(cache, monkeypatch):
     from pathlib import Path
 
     class Full:

@@ -78,13 +78,13 @@ def test_events_shards_and_runs_are_in_s3(bucket, tmp_path):
     there = result_of(command(*words, "s3://bucket/events.shards"))
     assert bucket.exists("bucket/events.shards/manifest.json")
     assert command(*words, "s3://bucket/events.shards").returncode == 2
-    told = result_of(command("data", "info", "s3://bucket/events.shards", "--verify", "--json"))
-    assert told["digest"] == there["digest"]
+    report = result_of(command("data", "info", "s3://bucket/events.shards", "--verify", "--json"))
+    assert report["digest"] == there["digest"]
     words = ("train", "s3://bucket/events.shards", "--system", "bpr", "--set", "dim=4", "--set")
     words += ("epochs=1", "--test-users", 3, "--out", "s3://bucket/run", "--json")
     assert result_of(command(*words))["out"] == "s3://bucket/run"
-    asked = command("recommend", "s3://bucket/run", "--user", "u3", "-k", 1, "--json")
-    assert result_of(asked)["recommendations"][0]["user"] == "u3"
+    done = command("recommend", "s3://bucket/run", "--user", "u3", "-k", 1, "--json")
+    assert result_of(done)["recommendations"][0]["user"] == "u3"
 
 
 def test_what_is_wrong_is_named(bucket, monkeypatch):

@@ -184,8 +184,8 @@ def _rows_in(
 ) -> int:
     """Return the number of pairs that are pairs of the history."""
     can_be_E = (users_E < history.n_users) & (items_E < n_items)
-    asked_T, at_E = np.unique(users_E[can_be_E], return_inverse=True)
-    own = history.rows(asked_T)  # the history of all users may be larger than the memory
+    queried_T, at_E = np.unique(users_E[can_be_E], return_inverse=True)
+    own = history.rows(queried_T)  # the history of all users may be larger than the RAM
     known = own.users_E * n_items + own.items_E  # ascends, as rows are in CSR order
     wanted = at_E * n_items + items_E[can_be_E]
     at = np.searchsorted(known, wanted).clip(max=max(len(known) - 1, 0))

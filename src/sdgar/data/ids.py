@@ -70,6 +70,24 @@ def is_column(raw: Any) -> bool:
     return isinstance(raw, Iterable) and not one
 
 
+def only_column(given: Any, what: str) -> Any:
+    """Return the column of a frame that has one, and anything else as it is.
+
+    To go over the values of a frame is to go over its columns or their names, and not its rows.
+    """
+    if not (hasattr(given, "columns") and hasattr(given, "shape")):
+        return given
+    names = list(given.columns)
+    if len(names) == 1:
+        return given[names[0]]
+    raise UsageError(
+        f"{what} must be one column of ids, and the frame has {len(names)}: "
+        f"{', '.join(map(str, names))[:80]}. Pass one of them, such as "
+        f"frame[{str(names[:1])[1:-1]}].",
+        code="bad_ids",
+    )
+
+
 def require_column(raw: Any, what: str) -> None:
     """Raise if one value is given where a column is needed."""
     if not is_column(raw):

@@ -209,7 +209,7 @@ class Interactions(Described):
     ) -> Interactions:
         """Return the same rows with pairs of raw ids that users know and dislike.
 
-        ``time`` says when each pair became known, and ``neutral`` which of them do not speak
+        ``time`` says when each pair became known, and ``neutral`` which of them do not count
         against their item. Users and items that have no row here, and pairs that are rows, are
         left out.
         """

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.contexts import Fields, left_out
 from sdgar.data.history import History
-from sdgar.data.ids import Ids, held, is_column, plain
+from sdgar.data.ids import Ids, held, is_column, only_column, plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, SeenBy
 from sdgar.errors import ArtifactError, DataError, UsageError
@@ -315,7 +315,7 @@ def several(raw: Raw, name: str) -> list[Any]:
     """Give the ids that were given, alone or several, as plain Python has them."""
     if isinstance(raw, np.ndarray) and raw.ndim == 0:
         raw = raw.item()
-    raw = plain(raw)
+    raw = plain(only_column(raw, name))
     if isinstance(raw, str | int | Mapping) and not isinstance(raw, bool):
         return [raw]
     if not isinstance(raw, int) and is_column(raw):

@@ -3,7 +3,7 @@
     python killed.py FILE OUT MOMENT…
 
 A moment is the number of a change of the file system (a file opened, renamed, linked or removed)
-at which a child is killed. Each child goes on where the one before was, until one is done. A moment
+at which a child is killed. Each child resumes where the one before was, until one is done. A moment
 of 0 lets a child live and then removes all it made, so that the next one starts again; a negative
 one limits the size of files to so many bytes, as on a full disk. What became of each child is
 printed.

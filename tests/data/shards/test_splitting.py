@@ -75,9 +75,9 @@ def test_the_commands_shard_describe_and_split(tmp_path):
             "data", "shard", tmp_path / "t.csv", "--out", folder, "--shards", 3, "--json"
         ).stdout
     )
-    told = json.loads(command("data", "info", folder, "--verify", "--json").stdout)
-    assert told == made | {"verified": True}
-    assert told["interactions"] == sum(told["rows_of_shards"]) == 90
+    report = json.loads(command("data", "info", folder, "--verify", "--json").stdout)
+    assert report == made | {"verified": True}
+    assert report["interactions"] == sum(report["rows_of_shards"]) == 90
     assert "90 rows in 3 shards" in command("data", "info", folder).stdout
     split = command("data", "split", folder, "--out", tmp_path / "parts", "--rule", "time:0.2")
     assert "by time, last 20% of the rows" in split.stdout

@@ -91,7 +91,7 @@ class CheckedRows:
     is_kept: pl.Series
     """True for the rows to learn from."""
     is_seen: pl.Series
-    """True for the rows whose user knows and dislikes the item."""
+    """True for the rows of items that are known to the user and disliked."""
     is_neutral: pl.Series
     """True for the rows of ``is_seen`` that do not count against the item."""
     can_see: bool
