@@ -11,6 +11,7 @@ import pytest
 import sdgar
 from sdgar.engines.choose import ENGINES
 from sdgar.exports.export import WRITERS
+from sdgar.systems.recipe import recipe_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "bring-your-own.md"
 
@@ -30,7 +31,7 @@ def test_an_engine_is_used_by_its_name(data):
     try:
         settings = {"engine": "counting", "epochs": 2, "early_stopping": False}
         model = sdgar.BPR(**settings).fit(data, verbose=False)
-        assert model.trained_.engine == "counting"
+        assert recipe_of(model).trained.engine == "counting"
         assert ENGINES["counting"].epochs == 2
     finally:
         del ENGINES["counting"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 class SdgarError(Exception):
-    """The base of all errors that are raised on purpose; anything else is a bug.
+    """The base class of all errors that are raised on purpose; anything else is a bug.
 
     >>> try:
     ...     sdgar.BPR().recommend(["ann"])
@@ -46,7 +46,7 @@ class ArtifactError(SdgarError):
 
 
 class ResourceError(SdgarError):
-    """The error for a disk, memory, device or network that is not there."""
+    """The error for a disk, RAM, device or network that is missing or full."""
 
     exit_code = 5
 
@@ -58,7 +58,7 @@ class NumericalError(SdgarError):
 
 
 class NotReplacedError(SdgarError):
-    """The error for a new model that does not take the place of the earlier one."""
+    """The error for a new model that does not replace the earlier one."""
 
     exit_code = 7
 
@@ -68,7 +68,7 @@ class SdgarWarning(UserWarning):
 
 
 class StoppedError(SdgarError):
-    """The error of a run that was asked to stop and can go on later; it ends with 128 + signal."""
+    """The error of an interrupted run that can be resumed; the exit code is 128 + signal."""
 
     def __init__(self, message: str, *, signal: int) -> None:
         super().__init__(message, code="stopped")
@@ -101,7 +101,7 @@ _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
 
 def exhausted(error: BaseException) -> ResourceError | None:
-    """Build the error for lack of memory; None if the given error is about something else."""
+    """Return the error for lack of memory; None if the given error is about something else."""
     text = " ".join(str(error).split()) or "no details"
     if not isinstance(error, MemoryError) and not (
         isinstance(error, RuntimeError) and any(said in text for said in _NO_MEMORY)

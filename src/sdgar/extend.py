@@ -1,4 +1,4 @@
-"""The names that parts and systems of your own can import; this list stays stable.
+"""The names that custom parts and systems can import; this list stays stable.
 
 from sdgar.extend import Factorized, Negatives, Static, redraw_known, register_sampler
 """

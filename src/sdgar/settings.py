@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from typing import Self
 
 KS = (10, 20, 50)
-"""The lengths of lists that a report has, if no others are asked for."""
+"""The lengths of ranked lists that a report has, by default."""
 METRIC = "ndcg@50"
 """The metric that epochs and settings are chosen by, if no other is named."""
 VANISHED = ("keep", "drop")
-"""What becomes of rows that an earlier model has and the data of today lacks."""
+"""What is done with rows that an earlier model has and the new data lacks."""
 CHECKPOINT_SECONDS = 60.0
 """The seconds between two checkpoints of a run."""
 TOGETHER = 8
@@ -55,8 +55,8 @@ class Setting:
 class Group:
     """The base class of groups of settings: frozen dataclasses with a default for each field.
 
-    A group may name a field that leads. Its value can then be given in the place of the group, and
-    has the name of the group: ``optimizer="sgd"`` changes the field ``name`` of ``optimizer``.
+    A group may name a field that leads. Its value can be given as the group, and has the name of
+    the group: ``optimizer="sgd"`` changes the field ``name`` of ``optimizer``.
     """
 
     leading: ClassVar[str] = ""
@@ -111,7 +111,7 @@ def joined(group: str, name: str) -> str:
 
 
 def flat_settings(record: Any) -> dict[str, Any]:
-    """Return the values of all settings of a record, those of groups by their nested names."""
+    """Return the values of all settings of a record, fields of groups by nested names."""
     found: dict[str, Any] = {}
     for f in fields(record):
         value = getattr(record, f.name)
@@ -131,7 +131,7 @@ def nearest_setting(what: str, name: str, known: Iterable[str]) -> UsageError:
 
 
 def types_of(kind: type) -> dict[str, Any]:
-    """Return the types of all settings of a class by name, those of groups by nested names."""
+    """Return the types of all settings of a class by name, fields of groups by nested names."""
     return {name: hint for name, hint, _, _ in _settings(kind)}
 
 
@@ -144,7 +144,7 @@ def settings_of(kind: type) -> list[Setting]:
 
 
 def _settings(kind: type) -> Iterator[tuple[str, Any, Any, str]]:
-    """Yield the name, type, default and text of each setting; a group yields those of its own."""
+    """Yield the name, type, default and text of each setting; a group yields its own."""
     types = get_type_hints(kind)
     texts = {name: text for base in reversed(kind.__mro__) for name, text in _texts(base)}
     for f in fields(cast("Any", kind)):

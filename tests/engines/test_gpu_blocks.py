@@ -190,9 +190,10 @@ for name in ("scipy", "numba", "polars", "safetensors", "sklearn", "rich"):
 from sdgar.scale.shards import Shards
 from sdgar.systems.bpr import BPR
 from sdgar.scale.training import fit_shards
+from sdgar.systems.recipe import recipe_of
 model = BPR(dim=2, epochs=1, engine="fused-gpu", device="cpu")
 fit_shards(model, Shards.open(sys.argv[1]), together=3, work=sys.argv[2], verbose=False)
-print(model.trained_.engine, model.trained_.log[-1][1].loss > 0)
+print(recipe_of(model).trained.engine, recipe_of(model).trained.log[-1][1].loss > 0)
 """
 
 

@@ -333,7 +333,7 @@ def test_a_users_copy_of_a_checkpoint_is_neither_taken_up_nor_removed(tmp_path):
     (tmp_path / ".checkpoint-notes").write_text("mine")
     for epoch in (2, 3, 4):
         store.write(a_checkpoint(epoch))
-    assert kept_in(tmp_path).resume()[-1] == "going on after epoch 4 of pass 'final'"
+    assert kept_in(tmp_path).resume()[-1] == "resuming after epoch 4 of pass 'final'"
     assert (tmp_path / "checkpoint-best" / "loop.json").exists()
     assert (tmp_path / ".checkpoint-notes").exists()
 

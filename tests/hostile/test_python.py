@@ -142,11 +142,11 @@ def test_what_a_system_can_do_is_what_it_does():
     can = {name: result_of(sdgar("systems", name, "--json")) for name in names}
     softmax, metric, irgan = (can[name]["can"] for name in names)
     assert softmax["takes new users by their history"] == "yes"
-    assert softmax["contexts of several fields"] == "also those that training has not seen"
+    assert softmax["contexts of several fields"] == "also contexts without training rows"
     assert softmax["runs on fused-cpu"] == "yes"
     assert metric["runs on fused-cpu"] == "yes"
     assert irgan["runs on fused-cpu"].startswith("no: it has no code for the sampler Softmax")
-    assert metric["contexts of several fields"] == "only those that training has seen"
+    assert metric["contexts of several fields"] == "only contexts with training rows"
     assert metric["takes new users by their history"].startswith("no")
     tau = next(s for s in can["sdsoftmax"]["settings"] if s["name"] == "tau")
     assert tau["search"] == "from 0.07 to 0.5"

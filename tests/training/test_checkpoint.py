@@ -167,7 +167,7 @@ def test_a_damaged_newest_checkpoint_is_left_out_for_the_one_before_and_said_to_
     assert len(notes) == 2
     assert f"{newest.name}/" in notes[0]
     assert "is damaged" in notes[0]
-    assert notes[1] == "going on after epoch 1 of pass 'final'"
+    assert notes[1] == "resuming after epoch 1 of pass 'final'"
     assert names(tmp_path) == ["checkpoint-000003"]
 
 
@@ -307,7 +307,7 @@ def test_a_number_that_is_not_finite_is_never_written(tmp_path, name, value):
 def test_a_failing_disk_is_loud_and_leaves_the_checkpoint_before(
     tmp_path, monkeypatch, call, number
 ):
-    store = kept_in(tmp_path, go_on="sdgar train --resume runs/a")
+    store = kept_in(tmp_path, resume_with="sdgar train --resume runs/a")
     good = store.write(a_checkpoint(1))
 
     def fail(*_args, **_kwargs):
@@ -334,7 +334,7 @@ def test_what_reads_back_differently_is_an_error_and_removes_nothing(tmp_path, m
         store.write(a_checkpoint(3))
     monkeypatch.undo()
     assert {"checkpoint-000003", "checkpoint-000004"} <= set(names(tmp_path))
-    assert kept_in(tmp_path).resume()[-1] == "going on after epoch 2 of pass 'final'"
+    assert kept_in(tmp_path).resume()[-1] == "resuming after epoch 2 of pass 'final'"
 
 
 class Killed(BaseException):

@@ -299,7 +299,7 @@ def test_a_disk_that_fails_in_the_middle_ends_the_run_loudly_and_it_can_go_on(
     monkeypatch.setattr(protocols, "PAPER_EPOCHS", 10)
     told: list[str] = []
     train(BPR(**QUICK), data, out, resume=True, notify=told.append)
-    assert told == ["going on after epoch 2 of pass 'choose'"]
+    assert told == ["resuming after epoch 2 of pass 'choose'"]
     assert (out / MODEL).read_bytes() == (unbroken["bpr", "validated"] / MODEL).read_bytes()
 
 
@@ -313,7 +313,7 @@ def test_a_damaged_checkpoint_costs_an_epoch_not_the_run(data, unbroken, tmp_pat
     told: list[str] = []
     train(BPR(**QUICK), data, out, resume=True, notify=told.append)
     assert "checkpoint-000004/state.safetensors is damaged: its SHA-256" in told[0]
-    assert told[1] == "going on after epoch 3 of pass 'choose'"
+    assert told[1] == "resuming after epoch 3 of pass 'choose'"
     assert (out / MODEL).read_bytes() == (unbroken["bpr", "validated"] / MODEL).read_bytes()
 
 
@@ -632,9 +632,10 @@ import rich.progress, rich.table
 import sdgar, sdgar.cli.app, sdgar.data.readers, sdgar.runs.run, sdgar.systems.bpr
 from sdgar.cli import main
 from sdgar.engines.choose import choose_engine
+from sdgar.systems.recipe import recipe_of
 data = sdgar.Interactions.from_arrays([0, 1, 2, 0], [0, 1, 2, 1])
 sdgar.MostPopular().fit(data).evaluate(data)
-system = sdgar.SDGAR(states=2).compose(data, seed=0)
+system = recipe_of(sdgar.SDGAR(sampler__states=2)).compose(data, seed=0)
 cpu = torch.device("cpu")
 choose_engine("eager", system, cpu)[0](system, data, seed=0, device=cpu).refit(1)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -23,7 +23,7 @@ def bpr(given: Ingredients) -> PairwiseLogistic:
 
 @register_objective("logistic")
 def logistic(given: Ingredients) -> Logistic:
-    """Return the loss that tells positives and negatives apart."""
+    """Return the logistic loss of positives against negatives."""
     return Logistic()
 
 
@@ -31,7 +31,7 @@ def logistic(given: Ingredients) -> Logistic:
 def sdgar(
     given: Ingredients, *, temperature: float = 0.5, hold_weights: bool = False
 ) -> WeightedLogistic:
-    """Return the loss that tells positives from negatives, which have importance weights."""
+    """Return the logistic loss, whose negatives have importance weights."""
     return WeightedLogistic(checked_temperature(temperature), hold_weights)
 
 

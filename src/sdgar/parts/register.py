@@ -1,6 +1,6 @@
 """The registers of parts: each part is a function or a class with settings, known by a name.
 
-A decorator adds parts of your own:
+A decorator adds custom parts:
 
     @register_discriminator("mine")
     class Mine(torch.nn.Module): ...

@@ -101,7 +101,7 @@ def decomposable(
 ) -> Decomposable:
     """Return a generator that follows by SD-GAR's closed form for its objective, else by EM.
 
-    Settings that are not given are those of ``ClosedFormSettings`` or of ``EMSettings``.
+    Settings that are not given are as in ``ClosedFormSettings`` or ``EMSettings``.
     """
     of_form = _present(lambda_x=lambda_x, lambda_y=lambda_y)
     of_em = _present(floor_x=floor_x, floor_y=floor_y, pretrain=pretrain)

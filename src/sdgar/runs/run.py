@@ -182,7 +182,7 @@ def run(
                 device=choose_device(estimator.get_params()["device"]),
                 every=checkpoint_every,
                 stop=stop,
-                go_on=command_line("sdgar", "train", "--resume", out)
+                resume_with=command_line("sdgar", "train", "--resume", out)
                 if command
                 else "run(..., resume=True)",
             )

@@ -87,7 +87,9 @@ def run_shards(
             device=_CPU,
             every=checkpoint_every,
             stop=stop,
-            go_on=command_line("sdgar", "train", "--resume", out) if command else "resume=True",
+            resume_with=command_line("sdgar", "train", "--resume", out)
+            if command
+            else "resume=True",
         )
         for note in checkpoints.resume() if resume else ():
             report_note(note)

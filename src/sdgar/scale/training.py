@@ -295,7 +295,7 @@ class ShardedTraining:
         engine = self._engine(rest, everything=False)
         first = replace(options, epochs=options.half) if joined else options
         chosen = self._pass("choose", engine, first, valid, memory)
-        weight, means = training.judged(chosen.model.model(), memory, valid.held_out, valid.seen)
+        weight, means = training.weight_of(chosen.model.model(), memory, valid.held_out, valid.seen)
         if joined:
             engine.continue_with(Blocks(self._shards, self._how.together))
             kept = self._pass("final", engine, options, after=chosen)
@@ -414,7 +414,7 @@ class ShardedTraining:
         if fitted is None:
             fitted = fit(
                 system, engine, options, held_out=None if valid is None else valid.held_out,
-                seen=_NOBODY if valid is None else valid.seen, on_epoch=report, judged=evaluated,
+                seen=_NOBODY if valid is None else valid.seen, on_epoch=report, evaluated=evaluated,
                 keeper=None if kept is None else kept.keeper(phase, system.learned), after=after,
             )  # fmt: skip
             if kept is not None:

@@ -81,8 +81,8 @@ def estimator(kind: _Class) -> _Class:
 def register_system(name: str, *, searched: Space | None = None) -> Callable[[_Class], _Class]:
     """Register a custom system under a name, for ``--system``, ``compare`` and ``tune``.
 
-    ``searched`` are the settings that ``tune`` searches, with the values it tries; by default they
-    are those of the base class.
+    ``searched`` are the settings that ``tune`` searches, with the values it tries; by default it
+    searches what it searches of the base class.
 
     >>> from sdgar.extend import Factorized, objectives, samplers
     >>> @sdgar.register_system("popular-bpr")
@@ -156,13 +156,13 @@ class Estimator(Described):
         return SYSTEMS[system](**settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings by name; with ``deep`` also those in groups, as sampler__states."""
+        """Return the settings by name; with ``deep`` also nested ones, as sampler__states."""
         whole = {f.name: getattr(self, f.name) for f in fields(cast("Any", self))}
         inner = flat_settings(self) if deep else {}
         return whole | {name: value for name, value in inner.items() if name not in whole}
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings by name; those in groups have nested names, as sampler__states."""
+        """Change settings by name; settings in groups have nested names, as sampler__states."""
         known = {f.name for f in fields(cast("Any", self))}
         for name in sorted(params, key=lambda name: name not in known):  # groups as a whole first
             group, _, inner = name.partition("__")
@@ -289,7 +289,7 @@ class Estimator(Described):
         k: int = 10,
         reasons: int = 3,
     ) -> Any:
-        """Return what speaks for each item; see :meth:`Recommender.explain`."""
+        """Return what contributes to each score; see :meth:`Recommender.explain`."""
         return self.recommender_.explain(user, items, history=history, k=k, reasons=reasons)
 
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
@@ -297,7 +297,7 @@ class Estimator(Described):
         return self.recommender_.fold_in(histories, skip_unknown=skip_unknown)
 
     def update(self, events: Histories, *, skip_unknown: bool = False) -> Recommender:
-        """Return a model that knows of new events; see :meth:`Recommender.update`."""
+        """Return a model that includes new events; see :meth:`Recommender.update`."""
         return self.recommender_.update(events, skip_unknown=skip_unknown)
 
     def add_items(
@@ -307,7 +307,7 @@ class Estimator(Described):
         features: Features | None = None,
         skip_unknown: bool = False,
     ) -> Recommender:
-        """Return a model that knows new items too; see :meth:`Recommender.add_items`."""
+        """Return a model that includes new items; see :meth:`Recommender.add_items`."""
         return self.recommender_.add_items(events, features=features, skip_unknown=skip_unknown)
 
     def similar_items(
@@ -321,7 +321,7 @@ class Estimator(Described):
         return self.recommender_.similar_users(users, k, fallback=fallback)
 
     def score_pairs(self, users: Raw, items: Raw, *, fallback: str = "mark") -> Any:
-        """Return each user's score for the item beside it; see :meth:`Recommender.score_pairs`."""
+        """Return the score of each pair of user and item; see :meth:`Recommender.score_pairs`."""
         return self.recommender_.score_pairs(users, items, fallback=fallback)
 
     def evaluate(

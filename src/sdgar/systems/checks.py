@@ -14,7 +14,7 @@ from sdgar.errors import DataError, UsageError
 
 
 def plain_value(value: Any) -> Any:
-    """Return the value as JSON has it: a NumPy number becomes a plain number."""
+    """Return a value as JSON has it: a NumPy number becomes a plain number."""
     if isinstance(value, dict):
         return {name: plain_value(one) for name, one in value.items()}
     return plain(value)
@@ -92,7 +92,7 @@ def require_learnable(train: Interactions) -> None:
 
 
 def require_features_used(estimator: Any, data: Interactions) -> None:
-    """Raise if features were given and nothing looks at them."""
+    """Raise if features were given and nothing uses them."""
     of_users, of_items = data.user_features is not None, data.item_features is not None
     require_looks_at_features(estimator, of_users=of_users, of_items=of_items)
     if data.item_features is None or estimator._looks_at_features:
@@ -110,7 +110,7 @@ def require_features_used(estimator: Any, data: Interactions) -> None:
 
 
 def require_looks_at_features(estimator: Any, *, of_users: bool, of_items: bool) -> None:
-    """Raise if features were given to a system that makes nothing of them.
+    """Raise if features were given to a system that does not use them.
 
     Features of items are of use to a system that can place new items among its vectors: those
     without events are recommended by them.
@@ -118,9 +118,9 @@ def require_looks_at_features(estimator: Any, *, of_users: bool, of_items: bool)
     if estimator._looks_at_features or not (of_users or of_items):
         return
     if of_users or not estimator._places_items:
-        whose = " of users" if of_users and estimator._places_items else ""
+        side = " of users" if of_users and estimator._places_items else ""
         raise UsageError(
-            f"system {estimator._spec.name} looks at no features{whose}. Use discriminator "
+            f"system {estimator._spec.name} looks at no features{side}. Use discriminator "
             "two-tower (--discriminator two-tower), or leave the features out. Features of items "
             "that have no events yet are used by ials, quick and sdsoftmax.",
             code="unused_features",

@@ -64,7 +64,7 @@ _ONE_POOL = ("uniform", "popularity", "decomposable")
 
 @dataclass(frozen=True, kw_only=True)
 class Part(Group):
-    """The name of a registered part, and those of its settings that are given."""
+    """The name of a registered part, and the settings of it that are given."""
 
     leading: ClassVar[str] = "name"
 
@@ -260,7 +260,7 @@ class Composed(Learner):
         return Learner._loop(self._changed(**self._defaults_of_twin({})))
 
     def _item_memory(self, data: Interactions) -> Memory | None:
-        """Say which memory is added, as the named system with the same tables does by default."""
+        """Return how the item memory is made, by default as in the named system."""
         twin = self._twin()
         none = self.item_memory.weight is None and (
             twin is None or twin.item_memory.weight is not None

@@ -47,7 +47,7 @@ def _words(kind: type[Estimator]) -> str:
 
 
 def _range(values: Choice | Range | None) -> str | None:
-    """Say in words what a search tries; None if it leaves a setting as it is."""
+    """Return what a search tries, in words; None if it leaves a setting as it is."""
     match values:
         case Range(low=low, high=high):
             return f"from {low:g} to {high:g}"
@@ -57,7 +57,7 @@ def _range(values: Choice | Range | None) -> str | None:
 
 
 def _abilities(kind: type[Estimator]) -> dict[str, str]:
-    """Say of each thing that one may need whether a system has it, and in what cases."""
+    """Return whether a system has each ability, and in what cases."""
     looking = [n for n, part in DISCRIMINATORS.items() if getattr(part, "looks_at_features", False)]
     knowing = [n for n, part in DISCRIMINATORS.items() if hasattr(part, "fold_in")]
     new_users, features = "no: train again with their rows", "no"
@@ -66,9 +66,9 @@ def _abilities(kind: type[Estimator]) -> dict[str, str]:
         features = f"with discriminator {', '.join(looking)}"
     elif recipe_of(kind()).folds_in:
         new_users = "yes"
-    contexts = "only those that training has seen"
-    if _knows_fields(kind):
-        contexts = "also those that training has not seen"
+    contexts = "only contexts with training rows"
+    if _has_field_vectors(kind):
+        contexts = "also contexts without training rows"
     return {
         "uses row weights": "yes" if spec_of(kind).uses_weights else "no: every row counts alike",
         "takes new users by their history": new_users,
@@ -79,7 +79,7 @@ def _abilities(kind: type[Estimator]) -> dict[str, str]:
 
 
 def _some(*, fields: bool) -> Interactions:
-    """Make rows that any system can be made for."""
+    """Return rows that any system can be composed for."""
     columns = {"user": ["a", "a", "b", "c"]} | ({"place": ["x", "y", "x", "y"]} if fields else {})
     return Interactions.from_contexts(columns, ["i", "j", "j", "k"])
 
@@ -88,8 +88,8 @@ def _system(kind: type[Learner], *, fields: bool = False) -> System:
     return recipe_of(kind()).compose(_some(fields=fields), seed=0)
 
 
-def _knows_fields(kind: type[Estimator]) -> bool:
-    """Tell whether a model has vectors for the values of fields, beside those of contexts."""
+def _has_field_vectors(kind: type[Estimator]) -> bool:
+    """Return whether a model has a vector for each value of a field."""
     if issubclass(kind, Learner):
         made = _system(kind, fields=True)
         by_vectors = getattr(made.discriminator, "place_UF", None) is not None
@@ -99,7 +99,7 @@ def _knows_fields(kind: type[Estimator]) -> bool:
 
 
 def _engines(kind: type[Estimator]) -> dict[str, str]:
-    """Ask each fused engine whether it runs the system as it is by default."""
+    """Return whether each fused engine runs the system with its default settings."""
     if not issubclass(kind, Learner):
         return {"computed by": spec_of(kind).computed_by}
     made, said = _system(kind), {}

@@ -1,7 +1,7 @@
 """The system EASE: item weights by one matrix inverse (Steck 2019), with options of later papers.
 
-Dropout is that of EDLAE (Steck 2020), the bound on the diagonal that of RDLAE (Moon et al. 2023),
-and the powers of users and items are those of DAN (Park et al. 2025).
+Dropout is from EDLAE (Steck 2020), the bound on the diagonal from RDLAE (Moon et al. 2023),
+and the powers of users and items are from DAN (Park et al. 2025).
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def minus_inverse_(a_II: Tensor, block: int = _BLOCK) -> Tensor:
 
         A_kk ← -A_kk^-1,   A_ik ← A_ik A_kk^-1,   A_ij ← A_ij - A_ik A_kk^-1 A_kj
 
-    A factor and an inverse beside A would take three times the memory, and OpenBLAS's Cholesky,
-    with two threads and 24,436 rows, crashed. Only blocks on and below the diagonal are kept up;
+    A factor and an inverse in addition to A would take three times the RAM, and OpenBLAS's
+    Cholesky, with two threads and 24,436 rows, crashed. Only blocks on and below the diagonal are kept up;
     the others are filled in at the end.
     """
     n = len(a_II)
@@ -160,12 +160,12 @@ def minus_inverse_(a_II: Tensor, block: int = _BLOCK) -> Tensor:
 def _require_memory(n_items: int, allowed_gib: float, device: torch.device) -> None:
     # One matrix and some panels of it.
     needed = 4 * n_items * (n_items + 4 * _BLOCK) / 2**30
-    whose = "ram_gib allows"
+    limit = "ram_gib allows"
     if allowed_gib == 0:
-        allowed_gib, whose = free_bytes(device) / 2 / 2**30, f"half of what is free on {device} is"
+        allowed_gib, limit = free_bytes(device) / 2 / 2**30, f"half of what is free on {device} is"
     if needed > allowed_gib:
         raise ResourceError(
-            f"EASE needs {needed:.2f} GiB for {n_items:,} items, and {whose} {allowed_gib:.2f} "
+            f"EASE needs {needed:.2f} GiB for {n_items:,} items, and {limit} {allowed_gib:.2f} "
             "GiB. Leave rare items out, set ram_gib to what it may take, or use ials or "
             "item-knn.",
             code="out_of_memory",

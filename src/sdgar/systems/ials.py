@@ -60,7 +60,7 @@ class IALS(Solver):
     """The power ν by which the penalty of a vector grows with how often the vector is in the sum; 0
     holds all vectors alike."""
     sweeps: int = 16
-    """How often the vectors of contexts and then those of items are solved for."""
+    """How often the vectors of contexts and then the vectors of items are solved for."""
     seed: int = 0
     """The seed that fixes the vectors of items that training starts from."""
 

@@ -56,7 +56,7 @@ class IRGAN(Factorized):
     """The minimax game of IRGAN (Wang et al. 2017): a generator of items against a discriminator.
 
     The generator is a softmax over all items, O(N·M·D) an epoch; it learns by REINFORCE what the
-    discriminator takes for positives, which in turn learns to tell its items from positives.
+    discriminator takes for positives, and the discriminator learns to separate the two.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = sdgar.IRGAN(dim=2, sampler__pretrain=1, epochs=3, early_stopping=False).fit(data)
@@ -115,7 +115,7 @@ class IRGAN(Factorized):
         )
 
     def _recommends(self, sampler: Sampler) -> Recommending | None:
-        """Return the generator, unless the discriminator is asked for."""
+        """Return the generator, unless the discriminator is to recommend."""
         return (
             sampler if self.side == "generator" and isinstance(sampler, SoftmaxGenerator) else None
         )

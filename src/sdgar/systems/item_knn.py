@@ -20,11 +20,11 @@ from sdgar.systems.spaces import Choice
 
 @estimator
 class ItemKNN(Solver):
-    """An item is recommended for those of its k most similar items that a user has.
+    """An item scores by the user's items among its k most similar items.
 
         s_ci = Σ_{j ∈ I_c ∩ N_i} sim(i, j)
 
-    N_i are the k items most similar to i, so that every item has as many voices as any other; the
+    N_i are the k items most similar to i, so that every item has as many terms in its sum; the
     k most similar to j would give popular items more. Weights of interactions are not used.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])

@@ -192,7 +192,7 @@ class Learner(Estimator):
                 "and not from dislikes. Set sampler__dislikes to 0.",
                 code="unused_dislikes",
             )
-        own = getattr(self, "refit_every", None)  # a system of somebody else may have it as its own
+        own = getattr(self, "refit_every", None)  # a custom system may have it
         refit_every = getattr(self.sampler, "refit_every", own)
         return System(
             name=self._spec.name,
@@ -221,7 +221,7 @@ class Learner(Estimator):
 
         given, neighbours = self.item_memory, self._settled(data).item_memory.neighbours
         weight = None if given.weight is None else not_negative("item_memory", given.weight)
-        memory = Memory.beside_vectors(data, weight, neighbours=neighbours, l2=given.l2)
+        memory = Memory.for_vectors(data, weight, neighbours=neighbours, l2=given.l2)
         left_out = weight == 0 or (weight is None and data.fields is not None)
         return None if left_out else memory
 
@@ -254,7 +254,7 @@ class Learner(Estimator):
 
     def _require_warm_start(self) -> None:
         """Raise if training cannot continue from an earlier model."""
-        from sdgar.training.further import tables_of
+        from sdgar.training.warm_start import tables_of
 
         try:
             tables_of(self._compose(some_rows(), seed=0, start=False))

@@ -49,7 +49,7 @@ class LocalEASE(Solver):
     )
 
     neighbours: int = 50
-    """The number k of items that may speak for an item."""
+    """The number k of items that contribute to the score of an item."""
     l2: float = 20.0
     """The weight λ of the squared weights between items, in units of the mean user weight."""
     beta: float = 0.5
@@ -61,7 +61,7 @@ class LocalEASE(Solver):
     """The number of days after which a row counts half; 0 lets old rows count like new ones."""
 
     def _fold_rule(self, data: Interactions) -> Rule | None:
-        """The history of a new user is all that the weights need."""
+        """Return the rule by which the history of a new user is multiplied by the weights."""
         return ByHistory()
 
     def _solve(self, data: Interactions, *, device: torch.device) -> LocalItemWeights:
@@ -75,7 +75,7 @@ class LocalEASE(Solver):
         return LocalItemWeights.solved(data, rule, self._weights(data), device=device)
 
     def _weights(self, data: Interactions) -> NDArray[np.float32] | None:
-        """How much each row counts: its own weight over the mean, and less the older it is."""
+        """Return how much each row counts: its weight over the mean, and less the older it is."""
         half_life, weight_E = not_negative("half_life", self.half_life), data.weight_E
         if weight_E is not None:
             weight_E = weight_E / weight_E.mean()

@@ -17,7 +17,7 @@ COMMON = (
     "seed", "engine", "device", "early_stopping__metric", "sampler__dislikes", "discriminator",
     "sampler", "objective",
 )  # fmt: skip
-"""The settings that commands give to several systems at once, for those that have them."""
+"""The settings that commands give to several systems at once, if they have them."""
 
 
 def make(
@@ -25,7 +25,7 @@ def make(
 ) -> Estimator:
     """Make an estimator by name, from settings given as text: ``{"dim": "64", "l2": "0.03"}``.
 
-    ``common`` settings, such as the seed, are for those systems that have them; a name that is not
+    ``common`` settings, such as the seed, are for systems that have them; a name that is not
     in ``COMMON`` is an error.
     """
     for name in common or ():
@@ -53,15 +53,15 @@ def make(
 def make_like(
     model: Mapping[str, Any], settings: Mapping[str, str], *, common: Mapping[str, Any]
 ) -> Estimator:
-    """Make the estimator of a saved model, with the settings that it had but for those given.
+    """Make the estimator of a saved model, with its settings where no others are given.
 
-    ``model`` is what a saved model says of itself.
+    ``model`` is the metadata of a saved model.
     """
     system, had = model.get("system"), model.get("hyper_parameters")
     if not isinstance(system, str) or not isinstance(had, dict):
         raise UsageError(
             "the earlier model does not say which system and settings made it, so that training "
-            "cannot go on from it. Train anew.",
+            "cannot continue from it. Train again from the start.",
             code="cannot_go_on",
         )
     again = make_again(system, had)

@@ -1,7 +1,7 @@
-"""The names of all systems, in the order in which people are shown them.
+"""The names of all systems, in the order in which they are listed.
 
 This module imports no torch, so that ``sdgar --help`` and ``import sdgar`` are quick. A system's
-class is imported when it is first asked for.
+class is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Entry:
     class_name: str
     """The name of the class."""
     title: str
-    """The one line that says what the system is."""
+    """A line that describes the system."""
 
 
 class Systems(Mapping[str, "type[Estimator]"]):
@@ -81,17 +81,17 @@ SYSTEMS = Systems(
         "popular": (
             "popular",
             "MostPopular",
-            "Everyone gets the items that most users have: the yardstick of every report.",
+            "Everyone gets the items that most users have: the baseline of every report.",
         ),
         "item-knn": (
             "item_knn",
             "ItemKNN",
-            "Item-based nearest neighbours, by the cosine of items: a yardstick.",
+            "Item-based nearest neighbours, by the cosine of items: a baseline.",
         ),
         "ials": (
             "ials",
             "IALS",
-            "Alternating least squares on all pairs: the yardstick for models with vectors.",
+            "Alternating least squares on all pairs: the baseline for models with vectors.",
         ),
         "ease": (
             "ease",
@@ -106,7 +106,7 @@ SYSTEMS = Systems(
         "quick": (
             "quick",
             "Quick",
-            "What SD-Softmax starts from, with a memory: a good model in seconds.",
+            "What SD-Softmax starts from, with item-item weights: a good model in seconds.",
         ),
         "elsa": (
             "elsa",

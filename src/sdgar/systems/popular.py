@@ -15,7 +15,7 @@ from sdgar.systems.solver import Computed
 
 @estimator
 class MostPopular(Computed):
-    """Recommend to everyone the items that most users have: the yardstick of every report.
+    """Recommend to everyone the items that most users have: the baseline of every report.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = sdgar.MostPopular().fit(data)

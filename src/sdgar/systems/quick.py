@@ -1,4 +1,4 @@
-"""Vectors after a few sweeps of least squares, with a memory: a good model in seconds."""
+"""Vectors after a few sweeps of least squares, with item-item weights: a model in seconds."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _MOST_NEIGHBOURS = 100
 
 @estimator
 class Quick(Solver):
-    """What SD-Softmax starts from, with a memory: most of its accuracy in a fraction of its time.
+    """What SD-Softmax starts from, and item-item weights: much of its accuracy in less time.
 
         s_ci = cos(u_c, v_i) / τ + b_i + γ Σ_{j ∈ I_c} w_ji
 
     The directions u and v are those after a few sweeps of iALS, the biases b are the logarithms of
-    popularity, and the weights w between items are those of local-ease. Nothing is trained in
-    epochs, and γ is fixed.
+    popularity, and the weights w between items are solved for as in local-ease. Nothing is
+    trained in epochs, and γ is fixed.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = sdgar.Quick(dim=2).fit(data)
@@ -46,7 +46,7 @@ class Quick(Solver):
         name="quick",
         uses_weights=False,
         presets={"fast": ("quick", {})},
-        computed_by="sweeps of least squares and a memory",
+        computed_by="sweeps of least squares and item-item weights",
         searched={
             "item_memory": Choice((8.0, 16.0, 32.0, 64.0)),
             "tau": Range(0.07, 0.5),
@@ -81,7 +81,7 @@ class Quick(Solver):
         return OnSphere.after(data.history, data.n_items, tau=tau, rho=1.0)
 
     def _solve(self, data: Interactions, *, device: torch.device) -> Model:
-        """Sweep, then solve for the memory."""
+        """Sweep, then solve for the item-item weights."""
         from sdgar.training.memory import Memory
 
         dim, seed = at_least("dim", self.dim, 1), check_seed(self.seed)
@@ -91,5 +91,5 @@ class Quick(Solver):
         vectors = made.learned().copied().model()
         how = self._settled(data).item_memory
         weight = not_negative("item_memory", how.weight)
-        memory = Memory.beside_vectors(data, weight, neighbours=how.neighbours, l2=how.l2)
+        memory = Memory.for_vectors(data, weight, neighbours=how.neighbours, l2=how.l2)
         return weighted_sum(vectors, memory.of(data, device) if weight else None, weight)

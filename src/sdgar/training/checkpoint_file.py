@@ -1,9 +1,9 @@
-"""The folder of a checkpoint: all that a run needs to go on.
+"""The folder of a checkpoint: all that a run needs to resume.
 
     checkpoint-000012/         named by the epochs run so far, over all passes
         state.safetensors      engine.*: parameters, optimiser, generator; best.*: weights of the
                                best epoch; finished.PASS.*: the models of the passes before this one
-        loop.json              whose run it is, the pass, its log, the seconds spent
+        loop.json              the identity of the run, the pass, its log, the seconds spent
         manifest.json          size and SHA-256 of both, and its own seal
 
 A state with a number that is not finite is never written.
@@ -78,7 +78,7 @@ class Checkpoint:
 
 
 def is_checkpoint(name: str) -> bool:
-    """Tell whether a folder of this name is a checkpoint, or one that is being written."""
+    """Return whether a folder of this name is a checkpoint, or one that is being written."""
     return re.fullmatch(r"checkpoint-[0-9]{6,12}|\.checkpoint-[0-9]+\.tmp-.*", name) is not None
 
 
@@ -153,7 +153,7 @@ def _require_version(folder: Path, loop: Mapping[str, Any]) -> None:
     if found != (FORMAT, FORMAT_VERSION):
         raise ArtifactError(
             f"{folder} has format {found[0]!r}, version {found[1]!r}; this sdgar reads {FORMAT!r}, "
-            f"version {FORMAT_VERSION}. Go on with the sdgar that wrote it, or start over with "
+            f"version {FORMAT_VERSION}. Resume with the sdgar that wrote it, or start over with "
             "--overwrite.",
             code="format_version",
         )

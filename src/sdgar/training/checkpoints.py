@@ -1,6 +1,6 @@
-"""Checkpoints: when to write one, which to keep, and how a run goes on from one.
+"""Checkpoints: when to write one, which to keep, and how a run resumes from one.
 
-A run that is taken up again ends as if it had never been interrupted. Random numbers are addressed
+A resumed run ends as if it had never been interrupted. Random numbers are addressed
 by epoch and row, so there is no state of a generator of random numbers to keep; best epoch,
 patience and counters follow from the log. A checkpoint is written whole or not at all, read back,
 and only then are older ones removed, all but one.
@@ -46,14 +46,14 @@ class Checkpoints:
         device: torch.device,
         every: float = CHECKPOINT_SECONDS,
         stop: Callable[[], Signals | None] = lambda: None,
-        go_on: str = "",
+        resume_with: str = "",
     ) -> None:
         self._folder = folder
         self._identity = as_json(identity)
         self._device = device
         self._every = not_negative("checkpoint_every", every)
         self._stop = stop
-        self._go_on = go_on
+        self._resume_with = resume_with
         self._left: Checkpoint | None = None
         self._written = time.perf_counter()
         self.started = self._written
@@ -61,7 +61,7 @@ class Checkpoints:
         self._finished: dict[str, Finished] = {}
 
     def resume(self) -> list[str]:
-        """Take up the newest good checkpoint; return notes on which it is and which are damaged.
+        """Load the newest good checkpoint; return notes on which it is and which are damaged.
 
         A damaged checkpoint is removed once an older one has proved good; if none is good, all
         are left as they are.
@@ -78,7 +78,7 @@ class Checkpoints:
                 shutil.rmtree(other, ignore_errors=True)  # the latter were being written
             return [
                 *(f"{what}; the checkpoint before it is used" for what in damaged.values()),
-                f"going on after {found.sentence()}",
+                f"resuming after {found.sentence()}",
             ]
         if damaged:
             raise ArtifactError(
@@ -89,11 +89,11 @@ class Checkpoints:
         return ["there is no checkpoint yet: starting with the first epoch"]
 
     def finish(self, phase: str, fitted: Fitted) -> None:
-        """Remember the result of a pass that is over, to be part of every later checkpoint."""
+        """Keep the result of a finished pass, to be part of every later checkpoint."""
         self._finished[phase] = Finished(fitted.model.tensors(), fitted.best_epoch, fitted.log)
 
     def finished(self, phase: str, like: Callable[[], Learned]) -> Fitted | None:
-        """Return the result of a pass that is over, None if it is not.
+        """Return the result of a finished pass, None if it is not finished.
 
         ``like`` makes a model of its kind, whose tensors are then replaced.
         """
@@ -159,7 +159,7 @@ class Checkpoints:
         if signal is not None:
             raise StoppedError(
                 f"stopped by {signal.name} after {checkpoint.sentence()}; nothing is lost. "
-                f"Go on with: {self._go_on}",
+                f"Resume with: {self._resume_with}",
                 signal=signal,
             )
 
@@ -174,8 +174,8 @@ class Checkpoints:
             needed = arrays.size_of(checkpoint_file.tensors_of(checkpoint))
             raise ResourceError(
                 f"could not write {target}: [Errno {error.errno}] {error.strerror} ({needed:,} "
-                "bytes are needed). Earlier checkpoints are as they were. Make room or mend the "
-                f"disk, then go on with: {self._go_on}",
+                "bytes are needed). Earlier checkpoints are as they were. Free some space "
+                f"or repair the disk, then resume with: {self._resume_with}",
                 code="checkpoint_failed",
             ) from error
         return target

@@ -29,20 +29,19 @@ class FitOptions:
     epochs: int = 200
     """The most passes over the training positives."""
     evaluate_every: int = 5
-    """The number of epochs between two looks at the held-out rows."""
+    """The number of epochs between two evaluations on the held-out rows."""
     patience: int = 3
-    """The number of looks without a gain after which training stops."""
+    """The number of evaluations without a gain after which training stops."""
     early_stopping: bool = True
-    """Whether training stops when patience runs out; if not, all epochs run and the best look
-    counts."""
+    """Whether training stops when patience runs out; otherwise all epochs run and the best
+    evaluation counts."""
     metric: str = METRIC
-    """The metric that a look at the held-out rows compares."""
+    """The metric that evaluations on the held-out rows compare."""
     valid_users: int = 5_000
-    """The most users for whom a look at validation rows ranks items; of more, a fixed random
-    choice."""
+    """The most users of an evaluation on validation rows; of more, a fixed random sample."""
     keep_last: bool = False
-    """Whether all epochs run and the last weights are kept, whatever the looks say, as where the
-    learning rate falls to nothing."""
+    """Whether all epochs run and the last weights are kept, whatever evaluations show, as where
+    the learning rate falls to nothing."""
 
     def __post_init__(self) -> None:
         """Raise if a value cannot train."""
@@ -59,7 +58,7 @@ class FitOptions:
 
     @property
     def k(self) -> int:
-        """The length of the lists that a look ranks."""
+        """The length of the ranked lists of an evaluation."""
         return check_metric(self.metric)[1]
 
 
@@ -76,11 +75,11 @@ class EpochRecord:
     refit_seconds: float = 0.0
     """The seconds that the refit of the sampler before it took."""
     evaluate_seconds: float = 0.0
-    """The seconds that the look at held-out rows after it took."""
+    """The seconds of the evaluation on held-out rows after it."""
     metric: float | None = None
-    """The metric of the look after it; None if there was no look."""
+    """The metric of the evaluation after it; None if there was none."""
     best: bool = False
-    """True if this look was better than all before, or is that of the epoch that is kept."""
+    """True if this evaluation was the best so far, or the epoch is the one that is kept."""
     unanswered: int = 0
     """The number of training rows for which no negative was found."""
     effective: float | None = None
@@ -99,36 +98,36 @@ class EpochRecord:
 
 @dataclass(slots=True)
 class Progress:
-    """The state that the loop carries from one epoch to the next, beside that of the engine.
+    """The state that the loop carries from one epoch to the next, without that of the engine.
 
-    The log says it all but for the weights of the best epoch, so nothing can contradict it.
+    All of it but the weights of the best epoch follows from the log.
     """
 
     log: list[EpochRecord] = field(default_factory=list)
     """The records of the epochs that were run."""
     best: Learned | None = None
-    """The model of the best epoch; None before the first look."""
+    """The model of the best epoch; None before the first evaluation."""
     before: int = 0
-    """The number of epochs of the pass that this one goes on from."""
+    """The number of epochs of the pass that this one continues."""
 
     @property
     def epoch(self) -> int:
-        """The number of epochs that were run, those before this pass among them."""
+        """The number of epochs that were run, including earlier passes that this one continues."""
         return self.before + len(self.log)
 
     @property
     def best_epoch(self) -> int:
-        """The epoch with the best look; 0 before the first look."""
+        """The epoch with the best evaluation; 0 before the first one."""
         return max((record.epoch for record in self.log if record.best), default=0)
 
     @property
     def best_metric(self) -> float:
-        """The metric of the best look; -inf before the first look."""
+        """The metric of the best evaluation; -inf before the first one."""
         return max((r.metric for r in self.log if r.best and r.metric is not None), default=-inf)
 
     @property
     def stale(self) -> int:
-        """The number of looks since the best one."""
+        """The number of evaluations since the best one."""
         return sum(r.metric is not None for r in self.log if r.epoch > self.best_epoch)
 
     @property
@@ -137,7 +136,7 @@ class Progress:
         return Health(self.log[-1].health, self.log[-1].health_line) if self.log else Health()
 
     def over(self, options: FitOptions) -> bool:
-        """Tell whether all epochs are run, or patience has run out."""
+        """Return whether all epochs are run, or patience has run out."""
         stops = options.early_stopping and not options.keep_last
         tired = stops and self.stale >= options.patience
         return tired or self.epoch >= options.epochs
@@ -154,28 +153,28 @@ class Fitted:
     log: list[EpochRecord] = field(default_factory=list)
     """The records of all epochs of the pass."""
     state: dict[str, Tensor] | None = None
-    """The state of the engine at the end, if the next pass is to go on from it."""
+    """The state of the engine at the end, if the next pass is to continue from it."""
 
     @property
     def epochs(self) -> int:
-        """The number of epochs that were run, those before this pass among them."""
+        """The number of epochs that were run, including earlier passes that this one continues."""
         return self.log[-1].epoch if self.log else 0
 
 
 OnEpoch = Callable[[EpochRecord], None]
 _ROWS_AT_ONCE = 1 << 18
-"""The rows of a table that are looked at together."""
+"""The rows of a table that are checked together."""
 
 
 class Keeper(Protocol):
-    """A keeper of the loop's progress, so that it can go on after an interruption."""
+    """A keeper of the loop's progress, so that it can resume after an interruption."""
 
     def resume(self, engine: Engine) -> Progress:
         """Return where the loop was left, with the engine as it was then; or a fresh start."""
         ...
 
     def keep(self, progress: Progress, engine: Engine, *, last: bool) -> None:
-        """Keep the progress after an epoch; raise to stop a run that was asked to stop."""
+        """Keep the progress after an epoch; raise to stop a run that is to stop."""
         ...
 
 
@@ -188,23 +187,23 @@ def fit(
     seen: History,
     on_epoch: OnEpoch | None = None,
     keeper: Keeper | None = None,
-    judged: Callable[[Learned], AnyScorer] | None = None,
+    evaluated: Callable[[Learned], AnyScorer] | None = None,
     after: Fitted | None = None,
 ) -> Fitted:
     """Train and return the best weights by held-out rows, or the last weights without such rows.
 
-    Looks at held-out rows rank by the model itself, or by what ``judged`` makes of it, such as the
-    model with a memory beside it. ``on_epoch`` hears of every epoch once, of those before an
-    interruption too. ``after`` is the pass that this one goes on from, on more rows.
+    Evaluations on held-out rows rank by the model itself, or by what ``evaluated`` makes of it,
+    such as the model with an item memory. ``on_epoch`` is called once for every epoch, also for epochs
+    before an interruption. ``after`` is the pass that this one continues, on more rows.
     """
-    tell = on_epoch or ignore
+    report = on_epoch or ignore
     at = Progress() if keeper is None else keeper.resume(engine)
     if after is not None:
         at.before = after.epochs
         if not at.log and after.state is not None:
             engine.load_state(after.state)
     for record in at.log:
-        tell(record)
+        report(record)
     while not at.over(options):
         epoch = at.epoch + 1
         refit_seconds, health = 0.0, at.health
@@ -214,12 +213,12 @@ def fit(
             refit_seconds = time.perf_counter() - start
         stats = engine.run_epoch(epoch)
         metric, evaluate_seconds, better = None, 0.0, False
-        look = epoch % options.evaluate_every == 0 or epoch == options.epochs
-        if held_out is not None and look:
+        evaluates = epoch % options.evaluate_every == 0 or epoch == options.epochs
+        if held_out is not None and evaluates:
             start = time.perf_counter()
             learned = system.learned()
-            model = learned.scorer() if judged is None else judged(learned)
-            metric = _look(model, held_out, seen, options)
+            model = learned.scorer() if evaluated is None else evaluated(learned)
+            metric = _metric_of(model, held_out, seen, options)
             evaluate_seconds = time.perf_counter() - start
             better = metric > at.best_metric
             if options.keep_last:
@@ -242,7 +241,7 @@ def fit(
                 health.line,
             )
         )
-        tell(at.log[-1])
+        report(at.log[-1])
         if keeper is not None:
             keeper.keep(at, engine, last=at.over(options))
     best, best_epoch = at.best, at.best_epoch
@@ -256,7 +255,7 @@ def ignore(_: EpochRecord) -> None:
     """Do nothing with the record of an epoch."""
 
 
-def _look(model: AnyScorer, held_out: HeldOut, seen: History, options: FitOptions) -> float:
+def _metric_of(model: AnyScorer, held_out: HeldOut, seen: History, options: FitOptions) -> float:
     return evaluate(model, held_out, seen=seen, ks=(options.k,)).means()[options.metric]
 
 
@@ -272,6 +271,6 @@ def _require_finite(model: Learned) -> None:
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Look at some rows at a time, as vectors of all users may lie in a file."""
+    """Return whether all numbers are finite; vectors of all users may lie in a file."""
     parts = tensor.split(_ROWS_AT_ONCE) if tensor.ndim else (tensor,)  # type: ignore[no-untyped-call]
     return all(bool(torch.isfinite(part).all()) for part in parts)

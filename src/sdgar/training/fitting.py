@@ -21,11 +21,12 @@ from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
 from sdgar.recommend.recommender import Recommender
 from sdgar.show import progress
-from sdgar.training import further, protocols
+from sdgar.training import protocols
+from sdgar.training import warm_start as further
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
-from sdgar.training.judged import judged
 from sdgar.training.memory import Memory
+from sdgar.training.memory_weight import evidence_of
 from sdgar.training.trained import OnPhase, Phase, Trained
 
 FitProtocol = Literal["validated", "paper", "all", "warm"]
@@ -226,7 +227,7 @@ def _warm(
 
     Known users and items keep their vectors, new ones are folded in, and a few epochs follow. The
     item memory is solved for again. Its weight stays as it was, unless the new rows prefer another
-    one (``training/judged.py``).
+    one (``training/memory_weight.py``).
     """
     before, rows, options = how.before, how.rows, recipe.warm_loop
     assert before is not None
@@ -235,10 +236,10 @@ def _warm(
     run.begin = partial(further.begin, before=before, seed=run.seed)
     about: dict[str, Any] = {"from": before.version, "times": further.times_of(before.about) + 1}
     if run.memory is not None and run.memory.weight is None:
-        found = judged(before, rows, run.memory, run.options.metric)
+        found = evidence_of(before, rows, run.memory, run.options.metric)
         weight = found.instead_of(further.memory_of(before))
         run.memory = replace(run.memory, weight=measured.memory if measured else weight)
-        about |= {"judged": found.as_dict()} if found.users else {}
+        about |= {"evidence": found.as_dict()} if found.users else {}
     with _shown(run, recipe, rows, how):
         trained = protocols.fixed(run, rows, how.phase)
     if measured is not None:

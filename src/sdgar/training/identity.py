@@ -1,4 +1,4 @@
-"""The identity of a run: what must be the same for it to go on after an interruption."""
+"""The identity of a run: what must be the same for it to resume after an interruption."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from sdgar.errors import ArtifactError
 
 Identity = Mapping[str, Any]
-"""The entries that must be the same for a run to go on: data, system, settings, version."""
+"""The entries that must be the same for a run to resume: data, system, settings, version."""
 
 
 def require_same(recorded: Identity, now: Identity, where: Path) -> None:
-    """Raise if data, settings or code differ from those that a run began with; name each."""
+    """Raise if data, settings or code differ from those at the start of a run; name each."""
     differ = [
         f"{name} was {recorded.get(name)!r}, is now {now.get(name)!r}"
         for name in sorted({*recorded, *now})
@@ -22,8 +22,8 @@ def require_same(recorded: Identity, now: Identity, where: Path) -> None:
     ]
     if differ:
         raise ArtifactError(
-            f"{where} is of a run that began differently: {'; '.join(differ)}. Bring back what it "
-            "began with to go on, or start over with --overwrite.",
+            f"{where} is of a run that started differently: {'; '.join(differ)}. Restore what it "
+            "started with to resume, or start over with --overwrite.",
             code="mismatch",
         )
 

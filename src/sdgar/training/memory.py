@@ -1,11 +1,11 @@
-"""A memory beside a trained model: weights between items, added to its scores.
+"""An item memory: weights between items that are added to the scores of a trained model.
 
     s_ci = a_ci + γ Σ_{j ∈ I_c} w_ji
 
 The weights are solved on their own (``maths/neighbours.py``) and added afterwards; γ is chosen on
 validation rows, without training again. Rows that are predicted later can differ from validation
-rows, and a memory that is weighted too much then does harm. The gain rises steeply at first and
-slowly towards the best γ, so the smallest γ is taken that has nine tenths of the gain.
+rows, and an item memory that is weighted too much then does harm. The gain rises steeply at
+first and slowly towards the best γ, so the smallest γ is taken that has nine tenths of the gain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
 WEIGHTS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""The values of γ that are tried, beside 0."""
+"""The values of γ that are tried, in addition to 0."""
 UNCHOSEN = 4.0
 """The weight γ where it is not chosen yet, or cannot be for lack of validation rows."""
 ENOUGH = 0.9
@@ -38,12 +38,12 @@ ENOUGH = 0.9
 _SCORES = 1 << 24
 """The most scores that are kept while the values of γ are tried."""
 MOST_USERS = 5_000
-"""The most users on whom γ is chosen; of more, a fixed random choice."""
+"""The most users that γ is chosen on; of more, a fixed random sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """How a memory is made, and with which weight it is added."""
+    """How an item memory is solved for, and with which weight it is added."""
 
     neighbourhoods: Neighbourhoods
     """How the weights between items are found."""
@@ -51,10 +51,10 @@ class Memory:
     """The weight γ; None if it is chosen on validation rows."""
 
     @classmethod
-    def beside_vectors(
+    def for_vectors(
         cls, data: Interactions, weight: float | None, *, neighbours: int | None, l2: float
     ) -> Memory:
-        """Make the memory that vectors have beside them; see ``Neighbourhoods.for_item_memory``."""
+        """Return the item memory of vectors; see ``Neighbourhoods.for_item_memory``."""
         k, l2 = (
             at_least("item_memory__neighbours", neighbours, 1),
             not_negative("item_memory__l2", l2),

@@ -49,26 +49,26 @@ class Composable(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Training:
-    """A training without its data: a recipe, how long, where, and who watches."""
+    """A training without its data: a recipe, its length, the device, and its log so far."""
 
     recipe: Composable
     """The hyper-parameters of the system."""
     options: FitOptions
-    """The length of training and when to look."""
+    """The length of training and when the model is evaluated."""
     seed: int
     """The seed of all random numbers."""
     engine: str
-    """The name of the engine that was asked for."""
+    """The name of the requested engine, or auto."""
     device: torch.device
     """The device to compute on."""
     on_epoch: OnPhase | None = None
-    """The function that hears of every epoch, if there is one."""
+    """The function that is called after every epoch, if there is one."""
     checkpoints: Checkpoints | None = None
-    """The checkpoints in which the run is kept, and from which it goes on after an interruption."""
+    """The checkpoints in which the run is kept, and from which it resumes."""
     memory: Memory | None = None
-    """The memory that is added to the trained model, if there is one."""
+    """How the item memory is made that is added to the trained model, if there is one."""
     begin: Callable[[System, Interactions], None] | None = None
-    """The function that brings a composed system to an earlier model, if training goes on from
+    """The function that sets a composed system to an earlier model, if training continues from
     one."""
     ks: tuple[int, ...] = KS
     """The lengths of the lists that are measured on validation rows."""
@@ -81,7 +81,7 @@ class Training:
     why: str = ""
     """The reason for the choice of the engine."""
     deterministic: bool = True
-    """True if the same seed gives the same bytes."""
+    """True if the same seed gives a bit-identical model."""
     started: float = field(default_factory=time.perf_counter)
     """The time at which the training began."""
     start_seconds: float = 0.0
@@ -108,12 +108,12 @@ class Training:
     ) -> Fitted:
         """Run one pass of the loop with a fresh system, unless a checkpoint has its result.
 
-        Looks at held-out rows rank by the model with the ``memory`` beside it, if there is one.
-        ``after`` is a pass over fewer rows with the same ids, which was asked to hand on its state;
-        this one then goes on from there.
+        Evaluations on held-out rows rank by the model with the item ``memory``, if there is one.
+        ``after`` is a pass over fewer rows with the same ids, which handed on its state; this one
+        continues from there.
         """
 
-        def tell(epoch: EpochRecord) -> None:
+        def report(epoch: EpochRecord) -> None:
             if self.on_epoch is not None:
                 self.on_epoch(phase, epoch)
 
@@ -132,11 +132,13 @@ class Training:
         if fitted is None:
             engine = make_engine(system, data, seed=self.seed, device=self.device)
             seen = data.history if held_out is None else held_out.left_out(data)
-            fitted = self._loop(phase, system, engine, options, held_out, seen, memory, tell, after)
+            fitted = self._loop(
+                phase, system, engine, options, held_out, seen, memory, report, after
+            )
             fitted.state = engine.state() if hand_on else None
         else:
             for epoch in fitted.log:
-                tell(epoch)
+                report(epoch)
         self.log += [(phase, epoch) for epoch in fitted.log]
         self.positives += len(data) * len(fitted.log)
         return fitted
@@ -150,10 +152,10 @@ class Training:
         held_out: HeldOut | None,
         seen: History,
         memory: LocalItemWeights | None,
-        tell: OnEpoch,
+        report: OnEpoch,
         after: Fitted | None,
     ) -> Fitted:
-        def judged(model: Learned) -> AnyScorer:
+        def evaluated(model: Learned) -> AnyScorer:
             if self.memory is None or memory is None:
                 return model.scorer()
             return weighted_sum(model.model(), memory, self.memory.usual)
@@ -167,9 +169,9 @@ class Training:
             options,
             held_out=held_out,
             seen=seen,
-            on_epoch=tell,
+            on_epoch=report,
             keeper=keeper,
-            judged=judged,
+            evaluated=evaluated,
             after=after,
         )
         if self.checkpoints is not None:
@@ -184,12 +186,12 @@ class Training:
         data: Interactions,
     ) -> tuple[float, dict[str, float]]:
         """Choose the memory's weight on held-out rows; return it and the metrics on these rows."""
-        return self.judged(chosen.model.model(), memory, held_out, held_out.left_out(data))
+        return self.weight_of(chosen.model.model(), memory, held_out, held_out.left_out(data))
 
-    def judged(
+    def weight_of(
         self, model: Model, memory: LocalItemWeights | None, held_out: HeldOut, seen: History
     ) -> tuple[float, dict[str, float]]:
-        """Choose the weight of a memory beside a model; return it and what both reach together."""
+        """Return the chosen weight of the item memory, and the metrics with it."""
         weight = 0.0
         if self.memory is not None and memory is not None:
             before, metric = time.perf_counter(), self.options.metric
@@ -201,7 +203,7 @@ class Training:
         return weight, means
 
     def remember(self, data: Interactions) -> LocalItemWeights | None:
-        """Solve for the memory of these rows, if there is to be one."""
+        """Return the item memory of these rows, if there is to be one."""
         if self.memory is None:
             return None
         before = time.perf_counter()
@@ -217,7 +219,7 @@ class Training:
         memory: LocalItemWeights | None,
         weight: float,
     ) -> Trained:
-        """Return the model, with a memory of this weight beside it, and a summary of all passes."""
+        """Return the model, with an item memory of this weight, and a summary of all passes."""
         records = [record for _, record in self.log]
         train = sum(r.train_seconds for r in records)
         return Trained(
@@ -271,7 +273,7 @@ def _joined(
     """Train on ``train`` for the first half of the epochs, and on all rows for the second.
 
     The number of epochs is fixed where the learning rate falls, so ``valid`` only chooses the
-    weight of the memory, half way. Going on is as good as starting anew (docs/systems.md).
+    weight of the memory, half way. Continuing is as good as starting again (docs/systems.md).
     """
     options, seed = training.options, training.seed
     had_U = train.users.index_of(valid.users.values) >= 0

@@ -1,4 +1,4 @@
-"""A trained model, and how it came to be: its epochs, their looks, and what they took."""
+"""A trained model, and how it was trained: its epochs, their evaluations and their seconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sdgar.training.fit import EpochRecord
 
 Phase = Literal["choose", "final", "all"]
 """The name of a pass: it chooses the number of epochs, trains the model that is measured, or
-trains on all rows, those that it was measured on among them."""
+trains on all rows, including the rows that it was measured on."""
 
 OnPhase = Callable[[Phase, EpochRecord], None]
 
@@ -27,13 +27,13 @@ class Seconds:
     refit: float
     """The seconds of the refits of the sampler."""
     evaluate: float
-    """The seconds of the looks at held-out rows."""
+    """The seconds of evaluations on held-out rows."""
     total: float
     """The seconds from the beginning to the end."""
     start: float = 0.0
     """The seconds in which the parts of the system were made."""
     memory: float = 0.0
-    """The seconds in which the memory was solved for, and its weight was chosen."""
+    """The seconds in which the item memory was solved for, and its weight was chosen."""
 
     def as_dict(self) -> dict[str, float]:
         """Return rounded values, for JSON."""
@@ -46,7 +46,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trained(Described):
-    """A trained model, and how it came to be."""
+    """A trained model, and how it was trained."""
 
     model: Model
     """The model that is kept."""
@@ -55,7 +55,7 @@ class Trained(Described):
     why: str
     """The reason for the choice of the engine."""
     deterministic: bool
-    """True if the same seed gives the same bytes."""
+    """True if the same seed gives a bit-identical model."""
     epochs: int
     """The number of epochs that were run while choosing."""
     best_epoch: int
@@ -71,7 +71,7 @@ class Trained(Described):
     positives_per_second: float
     """The training positives that were visited in a second."""
     memory: float = 0.0
-    """The weight γ of the memory beside the model; 0 without one."""
+    """The weight γ of the item memory in the model; 0 without one."""
 
     @property
     def chosen_epoch(self) -> int | None:
@@ -79,7 +79,7 @@ class Trained(Described):
         return self.best_epoch or None
 
     def once_more(self, after: Trained, *, one_clock: bool) -> Trained:
-        """Tell of a model that was measured, as this says, and then trained once more on all rows.
+        """Return the record of a measured model that was then trained again on all rows.
 
         With ``one_clock`` the seconds of the second training run from the beginning of the first.
         """
@@ -104,7 +104,7 @@ class Trained(Described):
 
 
 def computed(model: Model, by: str, seconds: float, n_positives: int) -> Trained:
-    """Tell of a model that was computed from all rows at once, without epochs."""
+    """Return the record of a model that was computed from all rows at once, without epochs."""
     return Trained(
         model=model,
         engine=by,

@@ -1,12 +1,12 @@
-"""Going on from an earlier model: its tables in the numbers of today's rows.
+"""Continue from an earlier model: its tables, by the indices of the new rows.
 
 Known users and items keep their vectors. New users are folded in by the rule of the model; new
 items, and new users of a model without a rule, start where least squares leads:
 
     v_i ∝ argmin Σ_{c ∈ U_i} (1 - û_c · v)² + α Σ_c (û_c · v)² + λ (|U_i| + α N) ‖v‖²
 
-as long as vectors usually are. A bias follows popularity as the biases of known items do. Whoever
-has nothing to do with anything known starts at random.
+as long as vectors usually are. A bias follows popularity as the biases of known items do. Users and
+items without any row in common with the earlier model start at random.
 """
 
 from __future__ import annotations
@@ -37,44 +37,44 @@ _CPU = torch.device("cpu")
 
 
 def begin(system: System, data: Interactions, before: Recommender, *, seed: int) -> None:
-    """Bring the tables of a system that was just composed to where an earlier model is."""
+    """Copy the tables of an earlier model into a system that was just composed."""
     part = tables_of(system)
     old = before.factors
     if old.item_ID.shape[1] != part.item_ID.shape[1]:
         raise UsageError(
             f"the vectors of the earlier model have {old.item_ID.shape[1]} coordinates, and dim is "
-            f"{part.item_ID.shape[1]}. Leave dim as it was, or train anew.",
+            f"{part.item_ID.shape[1]}. Leave dim as it was, or train again from the start.",
             code="other_dim",
         )
     part.take(brought(before, data, seed=seed))
 
 
 def tables_of(system: System) -> Embeddings:
-    """Return the tables that training goes on with; raise if a system has no such tables."""
+    """Return the tables that training continues with; raise if a system has no such tables."""
     part = system.discriminator
     if system.recommends is not None or not isinstance(part, Embeddings):
         raise UsageError(
-            f"training of {system.name} cannot go on from an earlier model: only a table of "
-            "vectors of users and items that recommends by itself can. Train it anew.",
+            f"training of {system.name} cannot continue from an earlier model: only a table of "
+            "vectors of users and items that recommends by itself can. Train it from the start.",
             code="cannot_go_on",
         )
     if part.place_UF is not None:
         raise UsageError(
-            "training cannot go on from an earlier model where a context has several fields. "
-            "Train it anew.",
+            "training cannot continue from an earlier model where a context has several fields. "
+            "Train it from the start.",
             code="cannot_go_on",
         )
     return part
 
 
 def memory_of(before: Recommender) -> float:
-    """Return the weight γ of the memory beside an earlier model; 0 without one."""
+    """Return the weight γ of the item memory of an earlier model; 0 without one."""
     terms = before.model.terms()
     return terms.weights[0].weight if terms and terms.vectors and terms.weights else 0.0
 
 
 def times_of(about: Mapping[str, Any]) -> int:
-    """Return how often a model went on from another one since it was trained anew."""
+    """Return how often a model continued from another one since it was trained from the start."""
     match about.get("further"):
         case {"times": int(times)}:
             return times
@@ -112,7 +112,7 @@ def brought(before: Recommender, data: Interactions, *, seed: int) -> FactorTens
 def _fold_in(
     user_UD: Tensor, new_U: Tensor, items_of: SparseMatrix, item_I: Tensor, old: Factors
 ) -> None:
-    """Fold new users in from those of their items that the earlier model knows."""
+    """Fold new users in by their items that the earlier model contains."""
     assert isinstance(old.rule, VectorRule)
     rows_T = torch.nonzero(new_U)[:, 0]
     own = items_of.rows(rows_T)

@@ -1,4 +1,4 @@
-"""The weight of a memory is judged anew by the rows that an earlier model has not learned from."""
+"""The weight of an item memory is chosen again by rows that an earlier model was not trained on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sdgar.recommend.recommender import Recommender, load
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.fitting import Fit
-from sdgar.training.judged import TRIED, Judged, judged
+from sdgar.training.memory_weight import TRIED, WeightEvidence, evidence_of
 
 SHORT = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 3, "sampler__states": 4}
 SHORT |= {"warm_start__epochs": 1, "warm_start__rate": 1e-9}
@@ -47,27 +47,29 @@ values = st.integers(1, 15).flatmap(
 @settings(max_examples=40)
 @given(st.lists(values, min_size=1, max_size=3), st.sampled_from(TRIED))
 def test_nights_add_up_to_what_all_users_say_together(nights, weight):
-    together = Judged.read({}, METRIC)
+    together = WeightEvidence.read({}, METRIC)
     assert together.instead_of(weight) == weight
     for value_UW in nights:
-        together = together.and_then(Judged.of(METRIC, value_UW))
+        together = together.and_then(WeightEvidence.of(METRIC, value_UW))
     whole = np.concatenate(nights)
     gain = whole - whole[:, [TRIED.index(weight)]]
     edge = gain.mean(axis=0).max() - gain[:, gain.mean(axis=0).argmax()].std() / len(whole) ** 0.5
     if abs(edge) > 1e-9:
         assert together.instead_of(weight) == chosen(whole, weight)
-    again = Judged.read({"further": json.loads(json.dumps({"judged": together.as_dict()}))}, METRIC)
+    again = WeightEvidence.read(
+        {"further": json.loads(json.dumps({"evidence": together.as_dict()}))}, METRIC
+    )
     assert again.as_dict() == together.as_dict()
 
 
-def test_what_was_judged_otherwise_does_not_count():
-    night = Judged.of(METRIC, np.eye(len(TRIED)))
+def test_evidence_by_another_metric_does_not_count():
+    night = WeightEvidence.of(METRIC, np.eye(len(TRIED)))
     told = night.as_dict()
-    assert Judged.read({"further": {"judged": told}}, METRIC).users == len(TRIED)
+    assert WeightEvidence.read({"further": {"evidence": told}}, METRIC).users == len(TRIED)
     for other in ({"metric": "recall@20"}, {"tried": [0.0, 1.0]}, {"sum": [1.0]}, {"users": "8"}):
-        assert Judged.read({"further": {"judged": told | other}}, METRIC).users == 0
-    assert Judged.read({"further": {"times": 3}}, METRIC).users == 0
-    many = Judged.of(METRIC, np.tile([0.0, *[1.0] * (len(TRIED) - 1)], (12, 1)))
+        assert WeightEvidence.read({"further": {"evidence": told | other}}, METRIC).users == 0
+    assert WeightEvidence.read({"further": {"times": 3}}, METRIC).users == 0
+    many = WeightEvidence.of(METRIC, np.tile([0.0, *[1.0] * (len(TRIED) - 1)], (12, 1)))
     assert many.instead_of(0.0) == 0.5
     assert many.instead_of(3.0) == 3.0  # a weight that was given, and is none of those tried
 
@@ -106,7 +108,7 @@ def test_new_rows_that_one_part_foretells_move_the_weight_towards_it(part, had, 
     )
     weight = recipe_of(after).trained.memory
     assert weight < had if part == "first" else weight > had
-    told = after.recommender_.about["further"]["judged"]
+    told = after.recommender_.about["further"]["evidence"]
     assert told["users"] == data.n_users
     best = dict(zip(TRIED, told["sum"], strict=True))[32.0 if part == "second" else 0.0]
     assert best == pytest.approx(max(told["sum"]), rel=0.05)
@@ -118,12 +120,12 @@ def test_a_weight_that_is_given_stays_and_nothing_new_changes_nothing(data, befo
         Fit(rows=rows, before=before, protocol="warm", verbose=False)
     )
     assert recipe_of(after).trained.memory == 2.0
-    assert "judged" not in after.recommender_.about["further"]
+    assert "evidence" not in after.recommender_.about["further"]
     same = recipe_of(SDSoftmax(**SHORT)).fit(
         Fit(rows=data, before=before, protocol="warm", verbose=False)
     )
     assert recipe_of(same).trained.memory == 4.0
-    assert "judged" not in same.recommender_.about["further"]
+    assert "evidence" not in same.recommender_.about["further"]
 
 
 def test_later_nights_count_with_those_before_them(data, before, tmp_path):
@@ -136,18 +138,18 @@ def test_later_nights_count_with_those_before_them(data, before, tmp_path):
     )
     saved = load(one.save(tmp_path / "model"))
     memory = recipe_of(SDSoftmax(**SHORT)).item_memory(rows)
-    assert judged(saved, rows, memory, METRIC).as_dict() == one.about["further"]["judged"]
+    assert evidence_of(saved, rows, memory, METRIC).as_dict() == one.about["further"]["evidence"]
     more = with_favourites(rows, saved.model.first.score_all(everyone))
-    both = judged(saved, more, memory, METRIC)
+    both = evidence_of(saved, more, memory, METRIC)
     assert both.users == 2 * data.n_users
     forgetful = saved.with_model(saved.model, {**saved.about, "further": {}})
-    alone = judged(forgetful, more, memory, METRIC)
-    np.testing.assert_allclose(both.sum_W, alone.sum_W + one.about["further"]["judged"]["sum"])
-    other = judged(saved, more, memory, "recall@20")
+    alone = evidence_of(forgetful, more, memory, METRIC)
+    np.testing.assert_allclose(both.sum_W, alone.sum_W + one.about["further"]["evidence"]["sum"])
+    other = evidence_of(saved, more, memory, "recall@20")
     assert other.users == data.n_users
 
 
 def test_users_whom_the_earlier_model_knows_nothing_of_do_not_judge(data, before):
     rows = data.merge(Interactions.from_arrays([10**6, 10**6], data.items.values[:2]))
     memory = recipe_of(SDSoftmax(**SHORT)).item_memory(rows)
-    assert judged(before, rows, memory, METRIC).users == 0
+    assert evidence_of(before, rows, memory, METRIC).users == 0

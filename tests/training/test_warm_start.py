@@ -19,7 +19,7 @@ from sdgar.systems.irgan import IRGAN
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.training import further
+from sdgar.training import warm_start as further
 from sdgar.training.fitting import Fit
 
 SHORT = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 3, "batch_size": 256}
@@ -228,10 +228,10 @@ def test_a_system_without_epochs_is_computed_anew(data, yesterday):
 
 
 def test_what_cannot_go_on_says_so(data, yesterday, before):
-    with pytest.raises(UsageError, match="training of irgan cannot go on"):
+    with pytest.raises(UsageError, match="training of irgan cannot continue"):
         recipe_of(IRGAN()).require_warm_start()
     recipe_of(IRGAN(side="discriminator")).require_warm_start()
-    with pytest.raises(UsageError, match="training of composed cannot go on"):
+    with pytest.raises(UsageError, match="training of composed cannot continue"):
         recipe_of(
             Composed(discriminator="lightgcn", sampler="uniform", objective="bpr")
         ).require_warm_start()
