@@ -134,8 +134,8 @@ def minus_inverse_(a_II: Tensor, block: int = _BLOCK) -> Tensor:
         A_kk ← -A_kk^-1,   A_ik ← A_ik A_kk^-1,   A_ij ← A_ij - A_ik A_kk^-1 A_kj
 
     A factor and an inverse in addition to A would take three times the RAM, and OpenBLAS's
-    Cholesky, with two threads and 24,436 rows, crashed. Only blocks on and below the diagonal are kept up;
-    the others are filled in at the end.
+    Cholesky, with two threads and 24,436 rows, crashed. Only blocks on and below the diagonal are
+    computed; the others are filled in at the end.
     """
     n = len(a_II)
     blocks = [slice(start, min(start + block, n)) for start in range(0, n, block)]

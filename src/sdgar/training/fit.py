@@ -193,8 +193,8 @@ def fit(
     """Train and return the best weights by held-out rows, or the last weights without such rows.
 
     Evaluations on held-out rows rank by the model itself, or by what ``evaluated`` makes of it,
-    such as the model with an item memory. ``on_epoch`` is called once for every epoch, also for epochs
-    before an interruption. ``after`` is the pass that this one continues, on more rows.
+    such as the model with an item memory. ``on_epoch`` is called once for every epoch, also for
+    epochs before an interruption. ``after`` is the pass that this one continues, on more rows.
     """
     report = on_epoch or ignore
     at = Progress() if keeper is None else keeper.resume(engine)
