@@ -47,7 +47,7 @@ from sdgar.training.fitting import Fit
 
 KS = (10, 20, 50)
 JOB = ("data", "rows", "system", "seed", "protocol", "settings")
-"""What tells one job from another."""
+"""What distinguishes jobs."""
 SPLIT = {
     "citeulike": "citeulike-t",
     "gowalla": "gowalla",
@@ -57,7 +57,7 @@ SPLIT = {
     "kgat": "amazon-book-kgat",
     "book": "amazon-book-partial",
 }
-"""Data sets that come with a split of their own, and their folders."""
+"""Data sets that come with a published split, and their folders."""
 TIMED = {
     "ml-100k": "movielens-100k",
     "ml-1m-ordered": "movielens-1m-ordered",
@@ -76,14 +76,15 @@ WHOLE = {
     "s3-beauty": ("s3rec-beauty", None),
     "s3-sports": ("s3rec-sports", None),
 }
-"""Data sets without a split, and the least rating that is a liking."""
+"""Data sets without a split, and the least rating that is a positive."""
 RATED = {
     "ratings": ("movielens-100k", 4, 4),
     "ratings-neutral": ("movielens-100k", 4, 3),
     "anime-ratings": ("anime-5k", 7, 5),
 }
-"""Data sets whose low ratings are kept: the folder, the least rating that is a liking, and the one
-below which a rating is a dislike. A rating of 0, of what was watched and not rated, is left out."""
+"""Data sets whose low ratings are kept: the folder, the least rating that is a positive, and the
+one below which a rating is a dislike. A rating of 0, of what was watched and not rated, is left
+out."""
 
 
 @dataclass
@@ -91,10 +92,10 @@ class Parts:
     """The rows of one job."""
 
     train: Interactions
-    """All training rows, those for validation among them."""
+    """All training rows, validation rows included."""
     test: Interactions
     split: splits.Split
-    """The training rows again: those to learn from, and those for validation."""
+    """The training rows again: rows to train on, and rows for validation."""
     disliked: Interactions | None = None
     """Dislikes that were held out with the test rows, which lists had better not have."""
 
@@ -261,7 +262,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 
 def key_of(job: dict[str, Any]) -> str:
-    """Return what tells one job from another."""
+    """Return what distinguishes jobs."""
     return json.dumps({name: job.get(name) for name in JOB}, sort_keys=True)
 
 
@@ -306,7 +307,7 @@ def _piece(data: Path, job: tuple[str, int]) -> dict[str, Any]:
 
 
 def _shown(line: dict[str, Any]) -> str:
-    """Say in one line what a job reached."""
+    """Return in one line what a job reached."""
     if "error" in line:
         return f"{line['job']}: {line['error']}"
     value = {k: round(line[k], 4) for k in ("valid", "test") if line.get(k) is not None}

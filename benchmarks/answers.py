@@ -3,17 +3,17 @@
     python benchmarks/answers.py --before OTHER/src --model RUN [--rounds 30] [--json FILE]
     python benchmarks/answers.py index [--json FILE]
 
-Two versions of sdgar load the same saved model, each in a process of its own with one thread of
+Two versions of sdgar load the same saved model, each in a separate process with one thread of
 computing, and take turns with every question. A plain handler takes turns with them: NumPy's
 product of all item vectors with those of the users, what they have left out, ``argpartition``, and
 a sort of the best. It knows no memory, no fold-in and no ids. Milliseconds are medians of CPU time
 over the rounds, which hardly feels other programs on the machine, and stand for one question of a
 batch; the median of wall time is in the report too.
 
-``index`` measures catalogues that are made up: vectors of clusters, a memory of 50 weights an item
-and users with 20 items of three clusters each. It compares exact lists of 10 items with those that
-the index finds: milliseconds of CPU a user, one user at a time and 16 at once, and the recall of
-lists of 500 users on which the index was not settled.
+``index`` measures catalogues that are synthetic: vectors of clusters, a memory of 50 weights an
+item and users with 20 items of three clusters each. It compares exact lists of 10 items with those
+that the index finds: milliseconds of CPU a user, one user at a time and 16 at once, and the recall
+of lists of 500 users on which the index was not settled.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def contestant(folder: str) -> None:
         who_T = rng.choice(len(users), n).astype(np.int64)
         kind = name.split()[0]
         if kind == "users":
-            asked = users[who_T].tolist()
-            return lambda: model.recommend_lists(asked, k=K).dicts()
+            wanted = users[who_T].tolist()
+            return lambda: model.recommend_lists(wanted, k=K).dicts()
         if kind == "histories":
             new = histories(n)
             return lambda: model.recommend_lists(histories=new, k=K).dicts()
@@ -108,11 +108,11 @@ def contestant(folder: str) -> None:
         return lambda: plain(who_T)
 
     def lists() -> list[tuple[list[Any], list[Any]]]:
-        """Give the lists of some users, and of some who are new."""
+        """Return the lists of some users, and of some who are new."""
         found = []
         for _ in range(COMPARED // 16):
-            asked = users[rng.choice(len(users), 16)].tolist()
-            found += [model.recommend_lists(asked, k=K)]
+            wanted = users[rng.choice(len(users), 16)].tolist()
+            found += [model.recommend_lists(wanted, k=K)]
             found += [model.recommend_lists(histories=histories(16), k=K)]
         return [(one.items_TK.tolist(), one.scores_TK.tolist()) for one in found]
 
@@ -140,15 +140,15 @@ def started(source: Path, folder: str) -> subprocess.Popen[str]:
 def measured(
     sources: dict[str, Path], folder: str, rounds: int
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """Let both take turns; give the median milliseconds of a question, and how lists differ."""
+    """Make both take turns; give the median milliseconds of a question, and how lists differ."""
     processes = {name: started(source, folder) for name, source in sources.items()}
 
-    def answer(name: str, asked: str | None) -> Any:
+    def answer(name: str, wanted: str | None) -> Any:
         process = processes[name]
         assert process.stdin is not None
         assert process.stdout is not None
-        if asked is not None:
-            process.stdin.write(f"{asked}\n")
+        if wanted is not None:
+            process.stdin.write(f"{wanted}\n")
             process.stdin.flush()
         if not (line := process.stdout.readline()):
             raise SystemExit(f"the version in {sources[name]} ended before it answered")
@@ -157,26 +157,26 @@ def measured(
     alike = compared(*(answer(name, None) for name in processes))
     taken: dict[str, dict[str, list[list[float]]]] = {}
     for _ in range(rounds):
-        for asked in QUESTIONS:
+        for wanted in QUESTIONS:
             for name in processes:
-                taken.setdefault(asked, {}).setdefault(name, []).append(answer(name, asked))
+                taken.setdefault(wanted, {}).setdefault(name, []).append(answer(name, wanted))
     for process in processes.values():
         process.communicate()
     found = {
-        asked: {
+        wanted: {
             name: {
-                kind: 1e3 * statistics.median(one[at] for one in turns) / QUESTIONS[asked]
+                kind: 1e3 * statistics.median(one[at] for one in turns) / QUESTIONS[wanted]
                 for at, kind in enumerate(("cpu_ms", "ms"))
             }
             for name, turns in both.items()
         }
-        for asked, both in taken.items()
+        for wanted, both in taken.items()
     }
     return found, alike
 
 
 def compared(before: Any, now: Any) -> dict[str, float]:
-    """Say how many lists of both versions differ, and how much scores do."""
+    """Return how many lists of both versions differ, and how much scores do."""
     items, scores = (
         [np.concatenate([one[at] for one in version]) for version in (before, now)] for at in (0, 1)
     )
@@ -195,9 +195,9 @@ def answers(options: Any) -> None:
         if options.quick:
             folder, rounds = tiny_model(Path(temporary) / "model"), 1
         found, alike = measured(sources, str(folder), rounds)
-    for asked, both in found.items():
-        told = "".join(f"{name:>9} {one['cpu_ms']:8.3f} ms" for name, one in both.items())
-        print(f"{asked:26}{told}")
+    for wanted, both in found.items():
+        found_out = "".join(f"{name:>9} {one['cpu_ms']:8.3f} ms" for name, one in both.items())
+        print(f"{wanted:26}{found_out}")
     print(json.dumps(alike))
     report = {**machine(), "threads": 1, "rounds": rounds, "machine": options.machine}
     report |= {"k": K, "history": HISTORY, "compared": alike}
@@ -222,7 +222,7 @@ JUDGED, TIMED = 500, 40
 
 
 def made_up(n_items: int, dim: int, seed: int = 0) -> tuple[Any, Any]:
-    """Give a model of clustered vectors with a memory, and what its users have."""
+    """Return a model of clustered vectors with a memory, and what its users have."""
     import torch
     from torch.nn.functional import normalize
 
@@ -259,7 +259,7 @@ def made_up(n_items: int, dim: int, seed: int = 0) -> tuple[Any, Any]:
 
 
 def index(options: Any) -> None:
-    """Compare exact lists with those of the index."""
+    """Compare exact lists with lists of the index."""
     import torch
 
     from sdgar.ranking.index import ItemIndex, recall
@@ -275,9 +275,9 @@ def index(options: Any) -> None:
         built = time.perf_counter() - start
         torch.set_num_threads(1)
         rng = np.random.default_rng(1)
-        judged_T = rng.choice(USERS, JUDGED, replace=False)
+        measured_T = rng.choice(USERS, JUDGED, replace=False)
         exact, found = (
-            rank(model, judged_T, K, seen=known).items_TK for rank in (top_k, made.top_k)
+            rank(model, measured_T, K, seen=known).items_TK for rank in (top_k, made.top_k)
         )
         row = {
             "items": n_items, "build_s": built, "recall_as_built": made.recall,

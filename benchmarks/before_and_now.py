@@ -2,7 +2,7 @@
 
     python benchmarks/before_and_now.py --before OTHER/src --packed carry [--seeds 3] [--json FILE]
 
-Each version runs in a process of its own, and is asked in turn for test NDCG@50 on CiteULike after
+Each version runs in a separate process, and reports in turn its test NDCG@50 on CiteULike after
 some epochs. What has changed since then in the defaults of a system does not count here: the later
 version is told the settings of the earlier one, and ``SINCE``, which is what came later.
 """
@@ -37,13 +37,13 @@ def contestant(path: str) -> None:
     else:
         train, test = from_npz(Path(path))
     for line in sys.stdin:
-        asked = json.loads(line)
-        kind = getattr(sdgar, asked["system"])
+        wanted = json.loads(line)
+        kind = getattr(sdgar, wanted["system"])
         known = kind().get_params()
-        if "settings" not in asked:
+        if "settings" not in wanted:
             print(json.dumps(known), flush=True)
             continue
-        settings = {k: v for k, v in asked["settings"].items() if k in known}
+        settings = {k: v for k, v in wanted["settings"].items() if k in known}
         found = kind(**settings).fit(train).evaluate(test, ks=(50,)).means()["ndcg@50"]
         print(json.dumps(found), flush=True)
 
@@ -61,8 +61,8 @@ def measured(
         rows: dict[str, list[float]] = {name: [] for name in versions}
         for seed in range(seeds):
             for name, version in versions.items():
-                asked = {"system": system, "settings": settings | {"seed": seed}}
-                rows[name].append(version.ask(asked))
+                wanted = {"system": system, "settings": settings | {"seed": seed}}
+                rows[name].append(version.ask(wanted))
         found[system] = rows
         said = "  ".join(f"{name} {shown(values)}" for name, values in rows.items())
         print(f"{system:10} {said}", flush=True)
@@ -86,11 +86,11 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.quick:
-        asked = "tiny", SYSTEMS[:1], 1, 1
+        wanted = "tiny", SYSTEMS[:1], 1, 1
     else:
-        asked = str(options.packed / "citeulike.npz"), SYSTEMS, options.seeds, EPOCHS
-    report = {**machine(), "seeds": asked[2], "epochs": asked[3]}
-    write_report(options.json, report | {"found": measured(options.before, *asked)})
+        wanted = str(options.packed / "citeulike.npz"), SYSTEMS, options.seeds, EPOCHS
+    report = {**machine(), "seeds": wanted[2], "epochs": wanted[3]}
+    write_report(options.json, report | {"found": measured(options.before, *wanted)})
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Training on shards beside implicit's ALS: seconds and memory to a quality, on the same rows.
+"""Training on shards and implicit's ALS: seconds and memory to a quality, on the same rows.
 
     python benchmarks/beside_als.py [--rows 2e7] [--json FILE]
 
-Events with a taste that can be learned are made up and written as shards. ``sdgar train`` learns
+Events with a taste that can be learned are synthetic and written as shards. ``sdgar train`` learns
 from them in bounded memory; implicit's ALS has the same training rows as one matrix. Both have
 vectors of D numbers, and are measured on the same held-out rows of the same users. The settings of
 ALS are the best of a grid on the validation rows of other users after a few sweeps. Each contestant
-is a process of its own, whose memory is looked at every 50 ms. Its own looks at the held-out rows
+is a separate process, whose memory is looked at every 50 ms. Its own looks at the held-out rows
 are in no number of seconds.
 """
 
@@ -37,12 +37,12 @@ from shards import watched
 
 GRID = {"alpha": (1.0, 10.0, 100.0), "regularization": (1.0, 100.0)}
 TRIED, SWEEPS, LOOKS = 3, 15, (1, 2, 3, 5, 8, 11, 15)
-"""The sweeps for which a setting is tried, those of the run itself, and when it is looked at."""
+"""The sweeps for which a setting is tried, the sweeps of the run, and when it is evaluated."""
 VALID_USERS, ROWS_A_SHARD, K = 5_000, 1_000_000, 50
 
 
 def make(args: Any, work: Path) -> None:
-    """Make events up, and write them as shards."""
+    """Make synthetic events, and write them as shards."""
     shape = Shape(
         users=args.users, items=args.items, interactions=int(args.rows), concentration=0.4
     )
@@ -63,7 +63,7 @@ def als(args: Any, work: Path) -> None:
     from implicit.cpu.als import AlternatingLeastSquares
     from threadpoolctl import threadpool_limits
 
-    threadpool_limits(1, "blas")  # as implicit asks for
+    threadpool_limits(1, "blas")  # as implicit recommends
     torch.set_num_threads(THREADS)
     shards = Shards.open(work / "data.shards")
     test = hold(shards, users=args.test_users, share=TEST_SHARE, seed=0)
@@ -138,7 +138,7 @@ STEPS = {"make": make, "als": als}
 
 
 def alone(step: str, args: Any, work: Path) -> dict[str, float]:
-    """Do a step in a process of its own, except to see that it runs."""
+    """Do a step in a separate process, except to see that it runs."""
     if args.quick:
         STEPS[step](args, work)
         return {}

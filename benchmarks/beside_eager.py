@@ -1,4 +1,4 @@
-"""Epochs of the fused CPU engine beside the eager engine, for systems of another form than SD-GAR.
+"""Epochs of the fused CPU engine and the eager engine, for systems of another form than SD-GAR.
 
     python benchmarks/beside_eager.py cml [--json FILE] [--data DIR] [--rounds 3] [--threads 2]
     python benchmarks/beside_eager.py fields [--json FILE] [--data DIR] [--rounds 3] [--threads 2]
@@ -47,7 +47,7 @@ RECIPES: dict[str, dict[str, Learner]] = {
 
 
 def data_of(part: str, folder: Path, *, quick: bool) -> tuple[str, Interactions]:
-    """Return (source, training rows); made-up rows with ``quick``."""
+    """Return (source, training rows); synthetic rows with ``quick``."""
     if quick:
         rows = generate(SMALL, seed=0)
         if part == "cml":
@@ -65,7 +65,7 @@ def data_of(part: str, folder: Path, *, quick: bool) -> tuple[str, Interactions]
 
 
 def measured(data: Interactions, recipes: dict[str, Learner], rounds: int) -> list[dict[str, Any]]:
-    """Let engines take turns with each recipe; the first epoch of an engine is not counted."""
+    """Make engines take turns with each recipe; the first epoch of an engine is not counted."""
     rows = []
     for name, recipe in recipes.items():
         runs = {engine: epochs(make(engine, recipe, data)) for engine in ENGINES}

@@ -1,11 +1,11 @@
-"""One and two threads beside neighbours that want the same cores, and implicit's beside them.
+"""One and two threads with neighbours that want the same cores, for sdgar and implicit.
 
     python benchmarks/busy_neighbour.py [--json FILE] [--rounds N] [--before SRC]
 
-0, 1, 2 and 4 processes that do nothing but count run beside each measurement. Every contestant is
-a process that waits until it is its turn: SD-Softmax's epochs, its generator's updates, a full
-ranking, and implicit's BPR, by one and by two threads in turns. ``--before`` names the ``src``
-folder of another version of sdgar, which then takes turns with this one.
+0, 1, 2 and 4 processes that do nothing but count run compared with each measurement. Every
+contestant is a process that waits until it is its turn: SD-Softmax's epochs, its generator's
+updates, a full ranking, and implicit's BPR, by one and by two threads in turns. ``--before`` names
+the ``src`` folder of another version of sdgar, which then takes turns with this one.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ LASTFM = ROOT.parent / "shared" / "data" / "lastfm-2k" / "interactions.parquet"
 NEIGHBOURS = (0, 1, 2, 4)
 THREADS = (1, 2)
 DIM, EPOCHS, RANKINGS, ITERATIONS = 64, 6, 6, 48
-"""A turn takes seconds: the number of threads is tried anew every few tenths of a second."""
+"""A turn takes seconds: the number of threads is tried again every few tenths of a second."""
 COUNT = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100000))"
-"""A neighbour ends with whoever started it."""
+"""A neighbour ends with the process that started it."""
 
 
 # What a contestant does when it is its turn
 
 
 def lastfm(*, quick: bool) -> tuple[str, Any]:
-    """Return (source, interactions); a made-up set of its size if the real one is not there."""
+    """Return (source, interactions); a synthetic set of its size if the real one is not there."""
     from sdgar.data.interactions import Interactions
     from sdgar.data.synthetic import Shape, generate
 
@@ -99,7 +99,7 @@ def implicit_turns(*, quick: bool) -> Callable[[int], dict[str, float]]:
     data = lastfm(quick=quick)[1]
     ones_E, indptr_U1 = np.ones(len(data), np.float32), data.indptr_U1.astype(np.int32)
     matrix = csr_matrix((ones_E, data.items_E, indptr_U1), shape=(data.n_users, data.n_items))
-    threadpool_limits(1, "blas")  # as implicit asks for
+    threadpool_limits(1, "blas")  # as implicit recommends
 
     def turn(threads: int) -> dict[str, float]:
         model = BayesianPersonalizedRanking(
@@ -154,7 +154,7 @@ def started(
 
 @contextmanager
 def neighbours(n: int) -> Iterator[None]:
-    """Processes in sessions of their own, as jobs of others are: Linux is fair among sessions."""
+    """Processes in separate sessions, as jobs of others are: Linux is fair among sessions."""
     command = [sys.executable, "-S", "-c", COUNT]
     team = [subprocess.Popen(command, start_new_session=True) for _ in range(n)]
     try:

@@ -1,8 +1,8 @@
-"""The whole command, from Parquet to a saved and measured model, beside implicit's ALS, in turns.
+"""The whole command, from Parquet to a saved and measured model, and implicit's ALS, in turns.
 
     python benchmarks/command.py --packed DIR [--json FILE] [--plot FILE] [--before SRC]
 
-``sdgar train`` and ``sdgar train --fast`` are run as a user runs them, each in a process of its own
+``sdgar train`` and ``sdgar train --fast`` are run as a user runs them, each in a separate process
 that imports, reads, trains, measures on the paper's test rows and saves. ALS (D = 128, 15 sweeps,
 alpha 160, regularization 100) is the time of its ``fit`` alone. ``--before`` names the ``src``
 folder of another version of sdgar, whose ``sdgar train`` is then measured too, once, on all data
@@ -72,7 +72,7 @@ def als(arrays: dict[str, Any]) -> dict[str, Any]:
     from scipy.sparse import csr_matrix
     from threadpoolctl import threadpool_limits
 
-    threadpool_limits(1, "blas")  # as implicit asks for
+    threadpool_limits(1, "blas")  # as implicit recommends
     users, items = (
         np.unique(arrays[f"train_{n}"], return_inverse=True)[1] for n in ("user", "item")
     )
@@ -89,7 +89,7 @@ def als(arrays: dict[str, Any]) -> dict[str, Any]:
 def measure(
     arrays: dict[str, Any], rounds: int, before: Path | None, names: Collection[str]
 ) -> dict[str, Any]:
-    """Let everyone take turns; return medians and the multiples of ALS of each round."""
+    """Make everyone take turns; return medians and the multiples of ALS of each round."""
     everyone = {n: (words, ROOT / "src") for n, words in COMMANDS.items() if n in names}
     if before is not None:
         everyone["sdgar train, before"] = ((), before)
@@ -109,7 +109,7 @@ def measure(
 
 
 def summed(runs: list[dict[str, Any]], peers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the median of the seconds, and how many times those of ALS in the same round."""
+    """Return the median of the seconds, and how many times the seconds of ALS in the same round."""
     middle = sorted(runs, key=lambda run: run["seconds"])[len(runs) // 2]
     times = [run["seconds"] / peer["seconds"] for run, peer in zip(runs, peers, strict=False)]
     row = {**middle, "seconds": median(run["seconds"] for run in runs)}

@@ -34,7 +34,7 @@ THREADS = 2
 ROOT = Path(__file__).parents[1]
 REPORTS = Path(__file__).parent / "reports"
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-"""Where the data sets are expected, beside the repository."""
+"""Where the data sets are expected, next to the repository."""
 CPU = torch.device("cpu")
 
 Rounds = dict[str, list[float]]
@@ -72,9 +72,9 @@ def write_report(path: Path | None, report: Mapping[str, Any]) -> None:
 
 
 def machine(*peers: str) -> dict[str, Any]:
-    """Say what a report was made by and on: command, commit, processor, versions."""
+    """Return what a report was made by and on: command, commit, processor, versions."""
     return {
-        "command": " ".join(["python", *map(_told, sys.argv)]),
+        "command": " ".join(["python", *map(_without_paths, sys.argv)]),
         "commit": os.environ.get("COMMIT") or _say("git", "-C", str(ROOT), "rev-parse", "HEAD"),
         "cpu": _cpu(),
         "python": platform.python_version(),
@@ -82,8 +82,8 @@ def machine(*peers: str) -> dict[str, Any]:
     }
 
 
-def _told(word: str) -> str:
-    """Return a word of a command as it may be told: not where things lie on this machine."""
+def _without_paths(word: str) -> str:
+    """Return a word of a command without the paths of this machine."""
     if not Path(word).is_absolute():
         return word
     inside = Path(word).is_relative_to(ROOT)
@@ -91,7 +91,7 @@ def _told(word: str) -> str:
 
 
 def about() -> dict[str, Any]:
-    """Say the same for a report of the CPU beside its peers."""
+    """Return the same for a report of the CPU compared with its peers."""
     return {**machine("implicit", "lightfm-next"), "threads": THREADS}
 
 
@@ -146,7 +146,7 @@ def clocked(work: Callable[[], object]) -> Callable[[], float]:
 
 
 def take_turns(runs: Mapping[str, Callable[[], float]], rounds: int) -> Rounds:
-    """Let everyone run once a round, so that noise on a shared machine meets all of them."""
+    """Make everyone run once a round, so that noise on a shared machine meets all of them."""
     seconds: Rounds = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -254,7 +254,7 @@ def sdsoftmax_engine(data: Interactions, **settings: Any) -> Engine:
 
 
 def has_implicit() -> bool:
-    """Tell whether implicit takes part: where it is installed, and on the CPU."""
+    """Return whether implicit takes part: where it is installed, and on the CPU."""
     return find_spec("implicit") is not None and DEVICE.type == "cpu"
 
 
@@ -295,7 +295,7 @@ def _answer(work: Callable[[Any], dict[str, Any]], job: Any) -> dict[str, Any]:
 
 
 class Contestant:
-    """A script with a version of sdgar, in a process of its own, which answers line by line.
+    """A script with a version of sdgar, in a separate process, which answers line by line.
 
     The script is called with the word ``contestant`` first. Lines and answers are JSON.
     """
@@ -318,13 +318,13 @@ class Contestant:
             raise SystemExit(f"{self._name} ended before it answered")
         return json.loads(line)
 
-    def ask(self, asked: Any) -> Any:
+    def ask(self, wanted: Any) -> Any:
         """Send a line, and wait for its answer."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.write(json.dumps(wanted) + "\n")
         self._process.stdin.flush()
         return self.answer()
 
     def end(self) -> None:
-        """Let it go."""
+        """Make it go."""
         self._process.communicate()

@@ -1,4 +1,4 @@
-"""Training throughput on the CPU: the fused engine beside the eager one and implicit's BPR.
+"""Training throughput on the CPU: the fused engine compared with the eager one and implicit's BPR.
 
     python benchmarks/cpu.py [--json FILE] [--data DIR]
 
@@ -7,9 +7,9 @@ noise on a shared machine meets all of them. Two threads everywhere. Five parts:
 
     sdgar      SD-GAR's step on Gowalla, fused and eager, by optimiser
     bpr        BPR's step on Gowalla and on a larger synthetic set, fused and implicit
-    generator  one update of the generator beside one epoch of the discriminator
+    generator  one update of the generator compared with one epoch of the discriminator
     start      import, first epoch with an empty and with a filled cache of compiled code
-    bytes      what a positive moves if nothing is cached, beside the bandwidth of a large copy
+    bytes      what a positive moves if nothing is cached, and the bandwidth of a large copy
 """
 
 from __future__ import annotations
@@ -264,12 +264,12 @@ print(json.dumps(found))
 def first_use() -> dict[str, dict[str, float]]:
     """Import; then making an engine and its first epoch, less a second one: SD-GAR, then BPR."""
     with tempfile.TemporaryDirectory() as cache:
-        asked = environment(NUMBA_CACHE_DIR=cache)
+        wanted = environment(NUMBA_CACHE_DIR=cache)
 
         def run() -> dict[str, float]:
             done = subprocess.run(
                 [sys.executable, "-c", FIRST_USE],
-                env=asked, capture_output=True, text=True, check=True,
+                env=wanted, capture_output=True, text=True, check=True,
             )  # fmt: skip
             return dict(json.loads(done.stdout))
 

@@ -2,11 +2,11 @@
 
     python benchmarks/digests.py --json before.json
     (change the code, on the same machine)
-    python benchmarks/digests.py --beside before.json
+    python benchmarks/digests.py --compare-with before.json
 
-Every system learns from the same made-up rows with seed 7, for three epochs, on one thread, by each
-engine that runs on a CPU. The digests depend on the processor, so they are compared on one machine
-and not kept in the repository.
+Every system learns from the same synthetic rows with seed 7, for three epochs, on one thread, by
+each engine that runs on a CPU. The digests depend on the processor, so they are compared on one
+machine and not kept in the repository.
 """
 
 from __future__ import annotations
@@ -75,17 +75,17 @@ def digests() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the digests; with ``--beside``, those that differ, and 1 if there are any."""
+    """Print the digests; with ``--compare-with``, those that differ, and 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--json", type=Path, help="write the digests to this file")
-    parser.add_argument("--beside", type=Path, help="compare with the digests in this file")
-    asked = parser.parse_args(arguments)
+    parser.add_argument("--compare-with", type=Path, help="compare with the digests in this file")
+    wanted = parser.parse_args(arguments)
     found = digests()
-    if asked.json:
-        asked.json.write_text(json.dumps(found, indent=1))
-    if not asked.beside:
+    if wanted.json:
+        wanted.json.write_text(json.dumps(found, indent=1))
+    if not wanted.compare_with:
         return 0
-    before = json.loads(asked.beside.read_text())
+    before = json.loads(wanted.compare_with.read_text())
     changed = sorted(case for case in before.keys() | found if before.get(case) != found.get(case))
     print(f"{len(found)} digests, {len(changed)} differ" + "".join(f"\n  {c}" for c in changed))
     return 1 if changed else 0

@@ -1,4 +1,4 @@
-"""What diversity costs: NDCG@20 beside the diversity of lists, for rules and plain re-rankers.
+"""What diversity costs: NDCG@20 and the diversity of lists, for rules and plain re-rankers.
 
     python benchmarks/diversity.py [--users 2000] [--timed 10000] [--json FILE] [--figure FILE]
 
@@ -11,7 +11,7 @@ rules compare them by genres and so does the metric; elsewhere both go by the mo
 No setting is chosen here, the curves are all of it.
 
 Seconds are those of lists of 20 for 10,000 users of Amazon Video Games, with one thread: CPU time,
-which hardly feels other programs on the machine, and wall time beside it.
+which hardly feels other programs on the machine, and wall time.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def curve(name: str, data: Any, facts: dict[Any, Any] | None, n_users: int) -> d
     held_out = HeldOut.of(test, model).sample(n_users, seed=0)
     users = model.users.at(held_out.users_T).tolist()
     diverse = f"diversity:genres@{K}" if facts else f"diversity@{K}"
-    asked = asked_metrics([*METRICS, diverse], (K,))
-    ranked = Ranked(np.zeros((0, K)), held_out, known_of(model, model, facts=facts), asked)
+    wanted = asked_metrics([*METRICS, diverse], (K,))
+    ranked = Ranked(np.zeros((0, K)), held_out, known_of(model, model, facts=facts), wanted)
     on = "categories" if facts else "vectors"
 
     def ruled(rules: dict[str, Any]) -> Any:

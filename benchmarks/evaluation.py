@@ -230,7 +230,7 @@ def implicit_evaluator(
     train_csr, test_csr = matrix(train), matrix(test)
 
     def run() -> dict[str, float]:
-        # implicit's own advice: one BLAS thread, since it has threads of its own.
+        # implicit's own advice: one BLAS thread, since it has its own threads.
         with threadpool_limits(1, "blas"):
             return ranking_metrics_at_k(
                 model, train_csr, test_csr, K=K, show_progress=False, num_threads=THREADS
@@ -252,7 +252,7 @@ def fold_in(options: Any) -> None:
     theirs_E = np.isin(train.users.at(train.users_E), chosen)
     new = train.subset(theirs_E, "not held out")
     rest = train.subset(~theirs_E, "held out")
-    asked = test.subset(np.isin(test.users.at(test.users_E), chosen), "not held out")
+    wanted = test.subset(np.isin(test.users.at(test.users_E), chosen), "not held out")
     settings["early_stopping"] = "false"
     report: dict[str, object] = {
         **machine(),
@@ -271,7 +271,7 @@ def fold_in(options: Any) -> None:
         start = time.perf_counter()
         folded = model.fold_in(new, skip_unknown=True)
         seconds.append(time.perf_counter() - start)
-    reached = ndcg(models["trained"], asked), ndcg(folded, asked)
+    reached = ndcg(models["trained"], wanted), ndcg(folded, wanted)
     report |= {
         "history_rows_of_unknown_items": int(
             (model.items.index_of(new.items.values)[new.items_E] < 0).sum()
@@ -285,9 +285,9 @@ def fold_in(options: Any) -> None:
     write_report(options.json, report)
 
 
-def ndcg(model: Recommender, asked: Interactions) -> float:
+def ndcg(model: Recommender, wanted: Interactions) -> float:
     """Return the NDCG@50 of some users."""
-    return model.evaluate(asked, ks=(K,)).means()[f"ndcg@{K}"]
+    return model.evaluate(wanted, ks=(K,)).means()[f"ndcg@{K}"]
 
 
 def main() -> None:

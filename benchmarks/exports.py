@@ -33,7 +33,7 @@ ROUNDING = 1e-5
 SYSTEMS = ("sdsoftmax", "ials", "elsa", "local-ease", "item-knn")
 
 SERVER: dict[str, str] = {}
-"""The versions of the database, once it was asked."""
+"""The versions of the database, once they were queried."""
 Reader = Callable[[Path, list[Any], int], list[list[Any]]]
 
 
@@ -80,8 +80,8 @@ def database(folder: Path) -> Iterator[Any]:
             raise RuntimeError(loaded.stderr)
         with psycopg.connect(url) as connection:
             SERVER["postgresql"] = connection.execute("SHOW server_version").fetchone()[0]
-            asked = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-            SERVER["pgvector"] = connection.execute(asked).fetchone()[0]
+            wanted = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+            SERVER["pgvector"] = connection.execute(wanted).fetchone()[0]
             yield connection
 
 
@@ -95,9 +95,9 @@ def measured(model: Any, system: str, users: list[Any], place: Path, *, quick: b
 
     rows = []
 
-    def note(name: str, folder: Path, against: Any, asked: list[Any], theirs: list[Any]) -> None:
+    def note(name: str, folder: Path, against: Any, wanted: list[Any], theirs: list[Any]) -> None:
         size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-        found = compared(against, asked, theirs)
+        found = compared(against, wanted, theirs)
         rows.append({"system": system, "by": name, "megabytes": round(size, 1), **found})
         print(f"{system:12} {name:26} {found}", flush=True)
 

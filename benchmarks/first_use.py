@@ -2,8 +2,8 @@
 
     python benchmarks/first_use.py [--before OTHER/src] [--rounds 3] [--json FILE]
 
-The command trains the default system on made-up rows, from Parquet to a saved model. Each round has
-two commands of each version, of which the first begins with an empty folder of compiled code.
+The command trains the default system on synthetic rows, from Parquet to a saved model. Each round
+has two commands of each version, of which the first begins with an empty folder of compiled code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def commit_of(source: Path) -> str:
 
 
 def measured(sources: dict[str, Path], shape: Shape, rounds: int) -> dict[str, Any]:
-    """Let all versions take turns, and give the median seconds of first and second commands."""
+    """Make all versions take turns, and give the median seconds of first and second commands."""
     with tempfile.TemporaryDirectory() as folder:
         data, rows = generate(shape, seed=0), Path(folder) / "rows.parquet"
         pl.DataFrame({"user": data.users_E, "item": data.items_E}).write_parquet(rows)

@@ -105,7 +105,7 @@ def eager(system: System, data: Interactions, seed: int) -> Engine:
 
 
 def small_data(*, weighted: bool, quick: bool) -> Interactions:
-    """Make about 210,000 rows, which are 51 steps of 4096; one context knows every item."""
+    """Make about 210,000 rows, which are 51 steps of 4096; one context has every item."""
     rng = np.random.default_rng(0)
     liked = rng.random((8, 6) if quick else (2000, 1000)) < 0.104
     liked[3] = True
@@ -115,7 +115,7 @@ def small_data(*, weighted: bool, quick: bool) -> Interactions:
 
 
 def one_equality(job: tuple[str, int, int, int], quick: bool = False) -> dict[str, Any]:
-    """Say how far the engine is from eager after one epoch, and after the same epoch once more."""
+    """Return how far the engine is from eager after one epoch, and after the same one again."""
     sampler, objective, optimizer, positives = job
     weighted = (objective + optimizer + positives) % 2 == 0
     data = small_data(weighted=weighted, quick=quick)
@@ -404,7 +404,7 @@ def gowalla(packed: Path | None) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure all parts, or those that --only names."""
+    """Measure all parts, or the ones that --only names."""
     parser = options_of(
         __doc__,
         packed={"type": Path, "metavar": "DIR", "help": "where accuracy.py pack wrote"},

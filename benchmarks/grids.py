@@ -1,7 +1,7 @@
 """The grids of accuracy.py as data: who is trained, on what, with which settings.
 
 Every grid is a function that returns jobs. Searches look at validation rows only, with seed 0. What
-a search chose is read from its report, so that ``sdsoftmax-final`` and ``yardsticks-final`` can be
+a search chose is read from its report, so that ``sdsoftmax-final`` and ``baselines-final`` can be
 made only after it.
 """
 
@@ -109,7 +109,7 @@ MOST_EPOCHS = {"irgan": 4}
 
 
 def table2() -> list[Job]:
-    """24 settings for each learned system, 8 to 24 for a yardstick, on the paper's three sets."""
+    """24 settings for each learned system, 8 to 24 for a baseline, on the paper's three sets."""
     jobs = []
     for data, (system, space) in itertools.product(REAL, SPACES.items()):
         epochs = {} if system in BASELINES else {"epochs": MOST_EPOCHS.get(system, 300)}
@@ -117,7 +117,7 @@ def table2() -> list[Job]:
     return jobs
 
 
-# SD-Softmax beside EASE and iALS on seven data sets
+# SD-Softmax compared with EASE and iALS on seven data sets
 
 SEARCH = {"epochs": 60, "early_stopping": False}
 CHANGES: tuple[dict[str, Any], ...] = (
@@ -161,7 +161,7 @@ def sdsoftmax_final() -> list[Job]:
 
 
 def searched(dataset: str) -> list[dict[str, Any]]:
-    """Return the runs of the search; EASE's on the paper's three sets are those of Table 2."""
+    """Return the runs of the search; EASE's on the paper's three sets are in Table 2."""
     runs = _lines(REPORTS / "sdsoftmax" / f"{dataset}-search.jsonl")
     earlier = _lines(REPORTS / "table2" / f"{dataset}-search.jsonl")
     runs += [run for run in earlier if run["system"] == "ease"]
@@ -194,13 +194,13 @@ def chosen(dataset: str) -> dict[str, dict[str, Any]]:
     return best
 
 
-# Yardsticks beside each other, all with as many tries
+# Baselines, all with as many trials
 
 MEASURED = ("citeulike", "gowalla", "movielens", "movies", "kgat", "douban")
 ALSO_MEASURED = ("ml1m", "steam", "s3-beauty", "s3-sports", "videogames-whole", "beauty-whole")
 """Further sets of 5,000 users or more, on which one search and one final run are made alike."""
-SEARCHED_YARDSTICKS = REPORTS / "yardsticks" / "search.jsonl"
-"""The report of the grid ``yardsticks``."""
+SEARCHED_BASELINES = REPORTS / "yardsticks" / "search.jsonl"
+"""The report of the grid ``baselines``."""
 LATER: tuple[dict[str, float], ...] = (
     {"beta": 0.3, "dropout": 0.6, "alpha": 0.2},
     {"beta": 0.3, "dropout": 0.3, "alpha": 0.2},
@@ -237,8 +237,8 @@ TRIES: dict[str, tuple[str, list[dict[str, Any]]]] = {
 """The system of each row of the table, and the twelve settings of it that are tried."""
 
 
-def yardsticks() -> list[Job]:
-    """12 settings of every yardstick on each data set; iALS has D = 512, which was best before."""
+def baselines() -> list[Job]:
+    """12 settings of every baseline on each data set; iALS has D = 512, which was best before."""
     return [
         job(data, system, 0, "valid", **settings)
         for data, (system, tried) in itertools.product((*MEASURED, *ALSO_MEASURED), TRIES.values())
@@ -246,20 +246,20 @@ def yardsticks() -> list[Job]:
     ]
 
 
-def yardsticks_final() -> list[Job]:
+def baselines_final() -> list[Job]:
     """The best of each search, with three seeds where a seed plays a part."""
     jobs = []
     for data in (*MEASURED, *ALSO_MEASURED):
-        for run in chosen_yardsticks(data).values():
+        for run in chosen_baselines(data).values():
             system, settings = run["system"], run["settings"]
             seeds = SEEDS if "seed" in SYSTEMS[system]().get_params() else (0,)
             jobs += [job(data, system, seed, "validated", **settings) for seed in seeds]
     return jobs
 
 
-def chosen_yardsticks(dataset: str) -> dict[str, dict[str, Any]]:
+def chosen_baselines(dataset: str) -> dict[str, dict[str, Any]]:
     """Return the best run of each row of ``TRIES`` by validation rows."""
-    runs = [run for run in _lines(SEARCHED_YARDSTICKS) if run.get("data") == dataset]
+    runs = [run for run in _lines(SEARCHED_BASELINES) if run.get("data") == dataset]
     best = {}
     for row, (system, tried) in TRIES.items():
         own = [run for run in runs if run["system"] == system and run["settings"] in tried]
@@ -322,7 +322,7 @@ FEW, MANY = (0.12, 0.18, 0.25, 0.35, 0.5, 0.8), (0.10, 0.12, 0.14, 0.16, 0.18, 0
 
 
 def temperature() -> list[Job]:
-    """Temperatures of SD-Softmax on samples of many sizes, beside EASE and most popular."""
+    """Temperatures of SD-Softmax on samples of many sizes, compared with EASE and most popular."""
     jobs = []
     for size, data in itertools.product(SIZES, SAMPLED):
         for seed in (0, 1) if size and size < 60_000 else (0,):
@@ -365,7 +365,7 @@ NEIGHBOURLY = ("movielens", "ml1m", "anime", "douban", "movies", "ml100k", "kgat
 
 
 def memory() -> list[Job]:
-    """SD-Softmax without and with a memory beside its vectors, the memory alone, and quick."""
+    """SD-Softmax without and with an item memory, the memory alone, and quick."""
     everywhere = (*DATASETS, *FURTHER)
     alone = [job(d, name, 0, "validated") for name in ("local-ease", "quick") for d in everywhere]
     return alone + [
@@ -414,7 +414,7 @@ def lightgcn() -> list[Job]:
 
 
 def anew() -> list[Job]:
-    """What the default would give if it started anew on all rows, with the weight it chose."""
+    """What the default would give if it started again on all rows, with the weight it chose."""
     return [
         job(run["data"], "sdsoftmax", run["seed"], "fixed", item_memory=run["memory"])
         for run in _lines(REPORTS / "memory.jsonl")
@@ -445,7 +445,7 @@ LOOKS = {"epochs": 60, "early_stopping__every": 5, "early_stopping__patience": 2
 
 
 def proposals() -> list[Job]:
-    """Negatives near the best item, by search, beside BPR, DNS and SD-GAR."""
+    """Negatives near the best item, by search, compared with BPR, DNS and SD-GAR."""
     jobs = []
     for data in ("citeulike", "gowalla"):
         for system in ("bpr", "dns", "sdgar"):
@@ -472,8 +472,8 @@ GRIDS: dict[str, Callable[[], list[Job]]] = {
     "table2": table2,
     "sdsoftmax": sdsoftmax,
     "sdsoftmax-final": sdsoftmax_final,
-    "yardsticks": yardsticks,
-    "yardsticks-final": yardsticks_final,
+    "baselines": baselines,
+    "baselines-final": baselines_final,
     "defaults": defaults,
     "draws": draws,
     "temperature": temperature,

@@ -1,8 +1,8 @@
-"""Kill workers in the middle of epochs, and see that training goes on to the same bytes.
+"""Kill workers in the middle of epochs, and see that training resumes to a bit-identical model.
 
     python benchmarks/kills.py [--moments 10] [--json FILE]
 
-SD-Softmax is trained on made-up shards by one process, which gives the bytes that all others must
+SD-Softmax is trained on synthetic shards by one process, which gives the bytes that all others must
 give. Then 2 and 4 workers train the same, and one of them is killed with SIGKILL at a moment that
 is drawn from a seed: which worker, in which epoch, and how far into it. ``sdgar train --resume``
 goes on, with 2 workers in both cases. With torchrun, whose ``--max-restarts`` starts workers again,
@@ -58,7 +58,7 @@ class Training:
         return digest(run)
 
     def killed(self, count: int, *, torchrun: bool) -> dict[str, Any]:
-        """Kill one worker, go on, and tell what happened."""
+        """Kill one worker, resume, and return what happened."""
         run = self._work / "run"
         number = self._rng.randrange(count)
         epoch, share = self._rng.randrange(1, self._epochs - 1), self._rng.random()
@@ -71,7 +71,7 @@ class Training:
         kept = sorted(path.name for path in partial(run).glob("checkpoint-*"))
         os.kill(worker(process.pid, number), signal.SIGKILL)
         said = ended(process, failing=not torchrun)
-        told = {
+        found_out = {
             "by": "torchrun" if torchrun else "--workers",
             "workers": count,
             "killed": number,
@@ -83,13 +83,13 @@ class Training:
         if not torchrun:
             resume = ["train", "--resume", str(run), "--workers", "2"]
             ended(started([sys.executable, "-m", "sdgar", *resume]))
-        told["sha256"] = digest(run)
+        found_out["sha256"] = digest(run)
         shutil.rmtree(run)
-        return told
+        return found_out
 
 
 def launcher(count: int, *, torchrun: bool) -> list[str]:
-    """Return the words before those of the command."""
+    """Return the words before the command."""
     if not torchrun:
         return [sys.executable, "-m", "sdgar"]
     place = ["--nnodes", "1", "--nproc-per-node", str(count), "--max-restarts", "3"]
@@ -98,9 +98,9 @@ def launcher(count: int, *, torchrun: bool) -> list[str]:
 
 def started(words: list[str]) -> subprocess.Popen[str]:
     """Start a command with one thread for each process."""
-    asked = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "400"}
+    wanted = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "400"}
     return subprocess.Popen(
-        words, env=asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        words, env=wanted, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -183,13 +183,13 @@ def main() -> None:
         for _ in range(args.moments):
             for count in (2,) if args.quick else (2, 4):
                 kills.append(training.killed(count, torchrun=False))
-                _tell(args, report, kills)
+                _print(args, report, kills)
         for _ in range(args.restarts):
             kills.append(training.killed(2, torchrun=True))
-            _tell(args, report, kills)
+            _print(args, report, kills)
 
 
-def _tell(args: Any, report: dict[str, Any], kills: list[dict[str, Any]]) -> None:
+def _print(args: Any, report: dict[str, Any], kills: list[dict[str, Any]]) -> None:
     same = [one["sha256"] == report["sha256 of one process"] for one in kills]
     print(json.dumps(kills[-1]), flush=True)
     write_report(args.json, {**report, "load": os.getloadavg()[1], "same": same, "kills": kills})

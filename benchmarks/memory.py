@@ -1,4 +1,4 @@
-"""The memory beside the vectors: seconds, size, and what each of its settings is worth.
+"""The item memory: seconds, size, and what each of its settings is worth.
 
     python benchmarks/memory.py seconds [--rounds 3] [--json FILE]
     python benchmarks/memory.py parts [--sets citeulike,movies] [--json FILE]
@@ -11,7 +11,7 @@ rows; the test rows then say how good each of them is. Nothing is chosen by them
 settings are added to it. The other tenth says what each is worth; test rows play no part.
 
 ``items``: seconds and peak memory of ``local-ease`` for two million rows of 50,000 users and more
-and more items, each in a process of its own.
+and more items, each in a separate process.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ CHANGES: dict[str, tuple[float, ...]] = {
 
 
 def rows_of(name: str, *, quick: bool) -> splits.Split:
-    """Return training and test rows; tiny made-up ones to see that it runs."""
+    """Return training and test rows; tiny synthetic ones to see that it runs."""
     if quick:
         return splits.split(synthetic("demo"), "paper", seed=0)
     train, test = (
@@ -219,7 +219,7 @@ def _peak() -> float:
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Measure what is requested."""
     parser = options_of(
         __doc__,
         rounds={"type": int, "default": 3},

@@ -1,10 +1,10 @@
-"""The memory beside the vectors from shards on disk: seconds, and how much memory it takes.
+"""The item memory from shards on disk: seconds, and how much memory it takes.
 
     python benchmarks/memory_on_disk.py [--rows 1e7,1e8] [--limits 1,4,0] [--json FILE]
 
 The weights between a million items are solved from shards on disk within limits in GiB; a limit of
 0 solves for them from the same rows in memory. There are twenty times as many rows as users, made
-up as for ``shards.py``. Each is a process of its own, whose memory is looked at every 50 ms: what
+up as for ``shards.py``. Each is a separate process, whose memory is looked at every 50 ms: what
 it has allocated, and pages of mapped files, apart. The limit is for all that the process has
 allocated. The bytes of the weights are compared by their SHA-256.
 """
@@ -59,7 +59,7 @@ def measure(options: Any) -> None:
 
 
 def _alone(work: Any, *args: Any, quick: bool) -> Any:
-    """Call a function in a process of its own, except to see that it runs."""
+    """Call a function in a separate process, except to see that it runs."""
     if quick:
         return work(*args)
     with mp.get_context("spawn").Pool(1) as pool:

@@ -1,4 +1,4 @@
-"""New items: by their features alone, and by five events, beside items that were trained.
+"""New items: by their features alone, and by five events, compared with items that were trained.
 
     python benchmarks/new_items.py --set movielens-1m-ordered --system sdsoftmax --seed 0 \
         --json benchmarks/reports/new_items.jsonl

@@ -1,4 +1,4 @@
-"""Ten nights: a model that goes on from the one of the night before, beside one trained anew.
+"""Ten nights: a model that continues from the one of the night before, and one from scratch.
 
     python benchmarks/nights.py choose [--sets movielens-100k] [--json FILE]
     python benchmarks/nights.py measure [--sets movielens-100k] [--systems sdsoftmax] [--json FILE]
@@ -7,7 +7,7 @@
 
 The last tenth of the rows by time is ten nights. Each night both models learn all rows before it,
 and are measured by NDCG@50 on the rows of the night, for users with rows before it. The chain
-begins with a model that was trained anew the night before the first one.
+begins with a model that was trained from scratch the night before the first one.
 
 Only movielens-100k has moments. The other sets have the order of each user's rows: there every user
 begins at a moment that is drawn, and their rows follow evenly until the end. Every fourth user of
@@ -18,8 +18,8 @@ movielens-1m-ordered and of amazon-beauty takes part.
 
 ``choose`` tries numbers of epochs and learning rates on eight of the ten nights before those ten,
 which ``measure`` has as training rows alone. ``weights`` measures SD-Softmax with each weight of
-its memory, beside the weight of the first night and the one that training anew chose. FILE has one
-JSON object a line and is added to.
+its memory, compared with the weight of the first night and the one that training from scratch
+chose. FILE has one JSON object a line and is added to.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SUM = "sum of ndcg@50"
 """The sum over the users of a night; a night may have any number of them, none too."""
 SETS = ("movielens-100k", "amazon-videogames", "movielens-1m-ordered", "amazon-beauty")
 A_QUARTER = ("movielens-1m-ordered", "amazon-beauty")
-"""The sets of whose users every fourth takes part, as training anew takes long."""
+"""The sets of whose users every fourth takes part, as training from scratch takes long."""
 NIGHTS = 10
 SHARE = 0.1
 """The share of the rows that the ten nights have."""
@@ -82,7 +82,7 @@ PACKED = {
 
 
 def rows_of(name: str, folder: Path, packed: Path | None = None, *, quick: bool) -> Interactions:
-    """Return the rows of a data set with times; made-up ones to see that it runs."""
+    """Return the rows of a data set with times; synthetic ones to see that it runs."""
     if quick:
         return sdgar.synthetic("demo")[::4]
     if packed is not None:
@@ -113,7 +113,7 @@ def from_packed(name: str, folder: Path) -> Interactions:
 def in_time(
     user_E: NDArray[np.int64], item_E: NDArray[np.int64], position_E: NDArray[np.int64]
 ) -> Interactions:
-    """Let every user begin at a moment that is drawn, and their rows follow until the end."""
+    """Make every user begin at a moment that is drawn, and their rows follow until the end."""
     _, at_E, count_U = np.unique(user_E, return_inverse=True, return_counts=True)
     rng = np.random.default_rng(0)
     begin_U, within_U = rng.random(len(count_U)), rng.random(len(count_U))
@@ -146,7 +146,7 @@ def measured(model: Estimator | Recommender, part: Split) -> NDArray[np.float64]
 
 
 class Clock:
-    """Counts the seconds of a block: on the clock, and those that the processor spent on it."""
+    """Counts the seconds of a block: on the clock, and of the processor."""
 
     def __enter__(self) -> Clock:
         self._start = time.perf_counter(), time.process_time()
@@ -162,7 +162,7 @@ class Clock:
 
 
 def trained(system: str, part: Split, **settings: Any) -> tuple[Estimator, Clock]:
-    """Train anew, and say how long it took."""
+    """Train from scratch, and say how long it took."""
     model = SYSTEMS[system](**settings)
     with Clock() as clock:
         model.fit(part.train, verbose=False)
@@ -172,7 +172,7 @@ def trained(system: str, part: Split, **settings: Any) -> tuple[Estimator, Clock
 def gone_on(
     system: str, part: Split, before: Estimator, **settings: Any
 ) -> tuple[Estimator, Clock]:
-    """Go on from a model, and say how long it took."""
+    """Continue from a model, and say how long it took."""
     model = SYSTEMS[system](**settings)
     with Clock() as clock:
         recipe_of(model).fit(
@@ -187,8 +187,8 @@ def measure(system: str, name: str, data: Interactions, **short: Any) -> Iterato
     chain, _ = trained(system, next(parts), **short)
     for number, part in enumerate(parts, 1):
         chain, going_on = gone_on(system, part, chain, **short)
-        anew, all_epochs = trained(system, part, **short)
-        one_T, two_T = measured(chain, part), measured(anew, part)
+        restarted, all_epochs = trained(system, part, **short)
+        one_T, two_T = measured(chain, part), measured(restarted, part)
         yield {
             "data": name,
             "system": system,
@@ -197,14 +197,18 @@ def measure(system: str, name: str, data: Interactions, **short: Any) -> Iterato
             "train_rows": len(part.train),
             "users": len(one_T),
             "new_users": part.held_out.n_users - len(one_T),
-            "going_on": {SUM: float(one_T.sum()), **told(chain), **going_on.as_dict()},
-            "anew": {SUM: float(two_T.sum()), **told(anew), **all_epochs.as_dict()},
+            "warm_start": {SUM: float(one_T.sum()), **described(chain), **going_on.as_dict()},
+            "from_scratch": {
+                SUM: float(two_T.sum()),
+                **described(restarted),
+                **all_epochs.as_dict(),
+            },
             "squares": float(np.square(one_T - two_T).sum()),
         }
 
 
-def told(model: Estimator) -> dict[str, Any]:
-    """Say with which engine a model was trained, for how many epochs, and the memory's weight."""
+def described(model: Estimator) -> dict[str, Any]:
+    """Return the engine and the epochs of a model, and the weight of its item memory."""
     trained = recipe_of(model).trained
     return {"engine": trained.engine, "epochs": trained.epochs, "memory": trained.memory}
 
@@ -218,8 +222,8 @@ def choose(system: str, name: str, data: Interactions, **short: Any) -> Iterator
     for begin in (0, CHAIN):
         first, _ = trained(system, parts[begin], **short)
         last = parts[begin + CHAIN]
-        anew, all_epochs = trained(system, last, **short)
-        wanted = float(measured(anew, last).mean())
+        restarted, all_epochs = trained(system, last, **short)
+        wanted = float(measured(restarted, last).mean())
         for epochs, rate in TRIED[system]:
             own = short | {"warm_start__epochs": epochs, "warm_start__rate": rate}
             chain, clock = first, Clock()
@@ -231,8 +235,8 @@ def choose(system: str, name: str, data: Interactions, **short: Any) -> Iterator
                 "further_epochs": epochs,
                 "further_rate": rate,
                 "night": begin + CHAIN,
-                "going_on": {METRIC: float(measured(chain, last).mean()), **clock.as_dict()},
-                "anew": {METRIC: wanted, **all_epochs.as_dict()},
+                "warm_start": {METRIC: float(measured(chain, last).mean()), **clock.as_dict()},
+                "from_scratch": {METRIC: wanted, **all_epochs.as_dict()},
             }
 
 
@@ -243,12 +247,15 @@ def weights(system: str, name: str, data: Interactions, **short: Any) -> Iterato
     first = recipe_of(chain).trained.memory
     for number, part in enumerate(parts, 1):
         chain, _ = gone_on(system, part, chain, **short, item_memory=first)
-        anew, _ = trained(system, part, **short)
+        restarted, _ = trained(system, part, **short)
         solved = recipe_of(SDSoftmax(**short)).item_memory(part.train)
         assert solved is not None
         memory = solved.of(part.train, chain.recommender_.factors.device)
         found = {}
-        for how, model in (("going_on", chain.recommender_), ("anew", anew.recommender_)):
+        for how, model in (
+            ("warm_start", chain.recommender_),
+            ("from_scratch", restarted.recommender_),
+        ):
             each = {
                 w: model.with_model(weighted_sum(model.factors, memory, w), {})
                 for w in TRIED_WEIGHTS
@@ -261,7 +268,7 @@ def weights(system: str, name: str, data: Interactions, **short: Any) -> Iterato
             "night": number,
             "users": len(measured(chain, part)),
             "first": first,
-            "chosen": recipe_of(anew).trained.memory,
+            "chosen": recipe_of(restarted).trained.memory,
             **found,
         }
 

@@ -1,4 +1,4 @@
-"""Training beside peers: seconds to a quality, accuracy after equal searches, and whole curves.
+"""Compare training with peers: seconds to a quality, accuracy after equal searches, curves.
 
     python benchmarks/peers.py seconds [--json FILE] [--plot FILE] [--seconds 90] [--data DIR]
     python benchmarks/peers.py accuracy [--json FILE] [--data DIR]
@@ -12,15 +12,15 @@ and are not counted as training; a setting ends at the limit, or after a third o
 look is PATIENCE times as long ago. Making models and engines counts as training, compiling does
 not. Systems take turns by setting. A target is the best value that each peer reaches at its best
 setting, and 99 % of it, because the last per cent of a flat curve is chance; the answer is the
-training seconds of the first look at or above it, at a system's own best setting and, beside it, at
-whichever setting is the fastest.
+training seconds of the first validation at or above it, at a system's own best setting and,
+compared with it, at whichever setting is the fastest.
 
 ``accuracy``: CiteULike, D = 32, our BPR and implicit's, our WARP and LightFM's. Equal searches: six
 settings each, a look every 10 epochs, until four looks bring no gain. The best (setting, epochs) of
 each is then trained on all training rows with seeds 0, 1 and 2, and the test rows are read once for
 each. Both WARPs try at most 10 negatives, LightFM's default.
 
-``curves``: item-knn, local-ease, quick and SD-Softmax with their defaults beside EASE, iALS,
+``curves``: item-knn, local-ease, quick and SD-Softmax with their defaults compared with EASE, iALS,
 implicit's ALS and BPR, and LightFM's WARP, looking at the test rows along the way; nothing is
 chosen by those looks. The settings of EASE and iALS are those that the searches of accuracy.py
 chose on validation rows, those of implicit's ALS are searched here.
@@ -83,7 +83,7 @@ from trainers import DIM, ImplicitBPR, LightfmWARP, Ours, Trainer, grid
 
 METRIC, K = "ndcg@50", 50
 APART, PATIENCE = 1.15, 3.0
-"""The least time of a look over that of the one before; the time that a best value may be old."""
+"""The least ratio of the times of two validations; how old a best value may be."""
 SHARES = (1.0, 0.99)
 """The targets, as shares of a peer's best value."""
 
@@ -167,7 +167,7 @@ def candidates(
 
 
 def first_at(points: list[dict[str, float]], target: float) -> float | None:
-    """Training seconds of the first look at or above the target."""
+    """Training seconds of the first validation at or above the target."""
     return next((point["seconds"] for point in points if point["value"] >= target), None)
 
 
@@ -331,7 +331,7 @@ SEARCHED = {n: how for n, how in SEARCHED.items() if find_spec(PACKAGES.get(n, "
 def looks_of(
     trainer: Trainer, look: Callable[[Trainer], float], most: int
 ) -> list[tuple[int, float]]:
-    """Return (epochs, value) of every look."""
+    """Return (epochs, value) of every validation."""
     looks: list[tuple[int, float]] = []
     for epoch in range(1, most + 1):
         try:
@@ -395,7 +395,7 @@ def accuracy(options: Any) -> None:
 NEIGHBOURS = (20, 50, 200)
 """The neighbours of whole fits of item-kNN."""
 EPOCHS = (2, 4, None, 16)
-"""The epochs of whole runs of SD-Softmax; None are those of its defaults."""
+"""The epochs of whole runs of SD-Softmax; None for its defaults."""
 
 IALS_SETTINGS = {
     "citeulike": {"dim": 512, "alpha": 0.005, "l2": 0.02},
@@ -468,7 +468,7 @@ def als(
         looks.append((now - start - looking, value))
         looking += time.perf_counter() - now
 
-    with threadpool_limits(1, "blas"):  # as implicit asks for
+    with threadpool_limits(1, "blas"):  # as implicit recommends
         model = AlternatingLeastSquares(
             factors=ALS_DIM,
             iterations=iterations,
@@ -557,15 +557,15 @@ def curves(options: Any) -> None:
         else:
             train, test = from_npz(options.packed / f"{name}.npz")
         look = looker(HeldOut.of(test, train), train)
-        asked = [
+        wanted = [
             one
             for one in contenders(name, train, look, quick=options.quick)
             if options.only is None or options.only.lower() in f"{name} {one[0]}".lower()
         ]
-        if asked:
+        if wanted:
             SDSoftmax(epochs=2, device=str(DEVICE)).fit(train[:1000], verbose=False)  # compiles
         found = report["data"].setdefault(name, {})
-        for label, settings, measure in asked:
+        for label, settings, measure in wanted:
             looks = measure()
             reached = {
                 str(target): min((round(s, 2) for s, v in looks if v >= target), default=None)

@@ -1,9 +1,9 @@
-"""Measure how fast several processes of one machine train on shards, beside one with two threads.
+"""Measure how fast several processes of one machine train on shards, and one with two threads.
 
     python benchmarks/ranks.py --json benchmarks/reports/ranks.json
     python benchmarks/ranks.py --events gowalla --json FILE
 
-Shards are made up as ``shards.py --direct`` does, or made of the training rows of a data set.
+Shards are synthetic as ``shards.py --direct`` does, or made of the training rows of a data set.
 SD-Softmax is trained on them by ``sdgar train --workers N`` in turns, and the speed of a run is
 that of its fastest epoch after the first, which also brings users to where they start. The seconds
 that cores spent on whole runs are counted too, and what the first worker sends in steps. All runs
@@ -41,9 +41,9 @@ def train(args: Any, folder: Path, run: Path, workers: int) -> dict[str, Any]:
     words += ["--test-users", str(args.test_users), "--overwrite", "--workers", str(workers)]
     for setting in ("item_memory=0", f"dim={args.dim}", f"epochs={args.epochs}"):
         words += ["--set", setting]
-    asked = {**os.environ, "OMP_NUM_THREADS": str(args.threads)}
+    wanted = {**os.environ, "OMP_NUM_THREADS": str(args.threads)}
     before = cpu_seconds()
-    subprocess.run([sys.executable, "-m", "sdgar", *words], env=asked, check=True)
+    subprocess.run([sys.executable, "-m", "sdgar", *words], env=wanted, check=True)
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     report = json.loads((run / "manifest.json").read_text())["about"]["report"]
     return {
@@ -57,7 +57,7 @@ def train(args: Any, folder: Path, run: Path, workers: int) -> dict[str, Any]:
 
 
 def make_shards(args: Any, folder: Path) -> None:
-    """Make shards of a data set, or of made-up rows."""
+    """Make shards of a data set, or of synthetic rows."""
     if args.events is None:
         make_direct(folder, int(args.rows), args.users, args.items, N_SHARDS)
         return

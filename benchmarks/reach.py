@@ -2,7 +2,7 @@
 
     python benchmarks/reach.py --before OTHER/src --packed carry [--rounds 3] [--json FILE]
 
-Each version runs in a process of its own, which waits until it is its turn. It is first asked for
+Each version runs in a separate process, which waits until it is its turn. It is first asked for
 the least number of epochs, of those given, after which test NDCG@50 is not below the value; then
 whole fits of so many epochs are timed, from the rows to the model. The later version is there three
 times: SD-Softmax as it is by default, which chooses the weight of its memory on validation rows and
@@ -34,7 +34,7 @@ SMALL: dict[str, Any] = {
 
 
 def contestant(path: str, which: str, value: str, *epochs: str) -> None:
-    """Say which number of epochs is enough, and then answer each line with the seconds of a fit."""
+    """Return the number of epochs that is enough, then for each line the seconds of a fit."""
     import sdgar
     from sdgar.data.synthetic import Shape, generate
 
@@ -65,7 +65,7 @@ def contestant(path: str, which: str, value: str, *epochs: str) -> None:
 
 
 def measured(before: Path, path: str, value: float, rounds: int, *, quick: bool) -> dict[str, Any]:
-    """Let all take turns, and give their median seconds and ratios."""
+    """Make all take turns, and give their median seconds and ratios."""
     now = ROOT / "src"
     sources = {"before": before, "now": now, "small": now, "quick": now}
     versions = {

@@ -1,11 +1,11 @@
-"""Reading files of events: sdgar to interactions, beside a bare Polars read of the same file.
+"""Reading files of events: sdgar to interactions, and a bare Polars read of the same file.
 
     python benchmarks/reading.py [--rows 10000000] [--repeats 3] [--json FILE]
 
-Rows are (user, item, time), made up with popular items; ids are integers, or text such as u17. Each
-file is read in turns by Polars alone, which ends in a table, and by sdgar, which checks every row
-and ends in interactions: distinct ids, and one row a pair in the order of users. Every read has a
-process of its own, so that its peak of resident memory is its own. A first turn is told apart: it
+Rows are (user, item, time), synthetic with popular items; ids are integers, or text such as u17.
+Each file is read in turns by Polars alone, which ends in a table, and by sdgar, which checks every
+row and ends in interactions: distinct ids, and one row a pair in the order of users. Every read has
+a process of its own, so that its peak of resident memory is its own. A first turn is told apart: it
 compiles kernels, of which sdgar has some for many rows, and may find files that are not in memory.
 """
 
@@ -51,7 +51,7 @@ print(json.dumps({
     "rows": len(found),
 }))
 """
-"""One read, in a process of its own; Linux tells its peak of memory."""
+"""One read, in a separate process; Linux reports its peak of memory."""
 
 
 def write_files(folder: Path, rows: int) -> None:
@@ -77,8 +77,8 @@ def one_read(path: Path, reader: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-c", READ, str(path), reader], capture_output=True, text=True, check=True
     )
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    found_out: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found_out
 
 
 def summary(reads: list[dict[str, Any]]) -> dict[str, Any]:
@@ -109,16 +109,16 @@ def main() -> None:
                 for reader in READERS:
                     reads[name][reader].append(one_read(Path(folder) / name, reader))
     found = {
-        name: {reader: summary(told) for reader, told in by_reader.items()}
+        name: {reader: summary(found_out) for reader, found_out in by_reader.items()}
         for name, by_reader in reads.items()
     }
     print(f"{rows:,} rows of (user, item, time), median of {repeats}, and the first time")
     for name, by_reader in found.items():
-        for reader, told in by_reader.items():
+        for reader, found_out in by_reader.items():
             print(
-                f"{name:18}{reader:8}{told['seconds']:7.2f} s{told['first_s']:7.2f} s"
-                f"{told['cpu_s']:8.2f} CPU s"
-                f"{told['growth_bytes'] / 2**20:8,.0f} MiB"
+                f"{name:18}{reader:8}{found_out['seconds']:7.2f} s{found_out['first_s']:7.2f} s"
+                f"{found_out['cpu_s']:8.2f} CPU s"
+                f"{found_out['growth_bytes'] / 2**20:8,.0f} MiB"
             )
     write_report(
         options.json,

@@ -3,7 +3,7 @@
     python benchmarks/recommend_all.py [--sample 2000] [--workers 1 2] [--json FILE]
     python benchmarks/recommend_all.py --run RUN --sample 1000000 --workers 1 [--json FILE]
 
-A model is made up and saved: unit vectors of users and items with dim numbers, small biases, the
+A model is synthetic and saved: unit vectors of users and items with dim numbers, small biases, the
 histories of all users, and 50 weights of each item to others. Or RUN is a model that was trained,
 such as one that ``sharded_training.py --keep RUN`` has left. ``sdgar recommend RUN --sample N
 --parts FOLDER --ram 4GiB`` is run on it by each number of workers, and the memory of all its
@@ -72,10 +72,10 @@ def measured(run: Path, place: Path, args: Any, workers: int, sample: int) -> di
     words = ["recommend", str(run), "--sample", str(sample), "--parts", str(place), "-k", "10"]
     words += ["--workers", str(workers), "--ram", args.memory, "--json"]
     threads = max(1, (os.cpu_count() or 1) // workers)
-    asked = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    wanted = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     start, before = time.perf_counter(), _children_seconds()
     process = subprocess.Popen(
-        [sys.executable, "-m", "sdgar", *words], env=asked, stdout=subprocess.PIPE
+        [sys.executable, "-m", "sdgar", *words], env=wanted, stdout=subprocess.PIPE
     )
     peak: dict[str, int] = {"anonymous": 0, "files": 0}
     began = None
@@ -111,7 +111,7 @@ def _children_seconds() -> float:
 
 
 def _family(pid: int) -> list[int]:
-    """Return a process and those that it started."""
+    """Return a process and the ones that it started."""
     try:
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     except OSError:

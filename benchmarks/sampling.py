@@ -8,9 +8,9 @@ Draws from Q(i|c) = Σ_k x_ck y_ik (K = 64) by the package's own tables, for cat
 draw with its table look-ups, and a gather of the same number of random 8-byte words from an array
 of the same size as the tables, which is what the look-ups cost when they miss the caches.
 
-``proposals`` looks at negatives near the best item, found by an index, beside those of generators:
-the seconds of an index, its recall, and the share of proposals that are known to be wrong. Models
-that are trained with them are the grid ``proposals`` of accuracy.py.
+``proposals`` looks at negatives near the best item, found by an index, compared with those of
+generators: the seconds of an index, its recall, and the share of proposals that are known to be
+wrong. Models that are trained with them are the grid ``proposals`` of accuracy.py.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Still:
 def proposals(
     model: Learner, train: Interactions, valid: Interactions, nears: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Say what would be proposed to the model: by each index, by generators, uniformly.
+    """Return what would be proposed to the model: by each index, by generators, uniformly.
 
     "False" is the share of proposals that are validation rows of the same user, so known to be
     wrong; the mean over users with such rows.
@@ -190,7 +190,8 @@ def measure_draws(wanted: Any) -> None:
     measure(sizes[0], draws)
     rows = [{"items": n, **measure(n, draws)} for n in sizes]
     for row in rows:
-        # What the look-ups cost beyond those of the smallest catalogue, whose tables fit the cache.
+        # What the look-ups cost beyond the cost of the smallest catalogue, whose tables fit the
+        # cache.
         row["draw_less_gather"] = row["draw"] - (row["gather"] - rows[0]["gather"])
         print(", ".join(f"{k} {v:,.4g}" for k, v in row.items()))
     flat = max(r["draw_less_gather"] for r in rows) / min(r["draw_less_gather"] for r in rows)

@@ -15,9 +15,9 @@ cache lines. Pairs of a block are sorted as one number each, so repeats are neig
 missing after they are dropped is drawn again, a few rounds. There is no taste in it: it is for
 speed, and its loss means nothing.
 
-``items`` instead takes made-up data with two million rows of 50,000 users and more and more items,
-and reports seconds a pass: SD-Softmax's epoch, its refit (due every second epoch) and its start, a
-sweep of implicit's ALS, and EASE's whole solution as long as it fits.
+``items`` instead takes synthetic data with two million rows of 50,000 users and more and more
+items, and reports seconds a pass: SD-Softmax's epoch, its refit (due every second epoch) and its
+start, a sweep of implicit's ALS, and EASE's whole solution as long as it fits.
 """
 
 from __future__ import annotations

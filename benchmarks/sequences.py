@@ -74,7 +74,7 @@ def contestant(packed: str, share: str) -> None:
 
 
 def measured(sources: dict[str, Path], packed: str, share: int, epochs: int) -> dict[str, Any]:
-    """Let both take turns, and give the seconds of each epoch and NDCG@10 after the last."""
+    """Make both take turns, and give the seconds of each epoch and NDCG@10 after the last."""
     versions = {
         name: Contestant(__file__, source, packed, share) for name, source in sources.items()
     }

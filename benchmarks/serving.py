@@ -1,9 +1,9 @@
-"""Requests over HTTP for one user each, beside a plain FastAPI handler with NumPy, in one run.
+"""Requests over HTTP for one user each, and by a plain FastAPI handler with NumPy, in one run.
 
     python benchmarks/serving.py --run RUN [--json FILE] [--seconds 5] [--connections 1,4,16,64]
     python benchmarks/serving.py --items 1000000 [--json FILE]
 
-Both servers are processes of their own on loopback, and wrk (Debian's package) asks: it holds some
+Both servers are separate processes on loopback, and wrk (Debian's package) asks: it holds some
 connections open, and each asks for the ten best items of a user drawn at random as soon as its last
 answer has come. Both servers take turns, from few connections to many. The plain handler does what
 a careful person writes in an afternoon: the product of the user's vector with all items, the memory
@@ -43,8 +43,8 @@ P99_MS = (5, 10, 20, 50, 100, 200)
 # The plain handler
 
 
-class Asked(BaseModel):
-    """What the plain handler is asked."""
+class Question(BaseModel):
+    """The request of the plain handler."""
 
     users: list[str | int]
     k: int = K
@@ -88,9 +88,9 @@ def plain(run: str, port: int) -> None:
     app = FastAPI()
 
     @app.post("/v1/recommend")
-    def recommend(asked: Asked) -> dict[str, list[List]]:
+    def recommend(wanted: Question) -> dict[str, list[List]]:
         lists = []
-        for user in asked.users:
+        for user in wanted.users:
             at = numbers[user]
             own = history.of(at)
             scores_I = item_ID @ user_UD[at] + bias_I
@@ -98,7 +98,7 @@ def plain(run: str, port: int) -> None:
                 named = weights[own]
                 np.add.at(scores_I, named.indices, gamma * named.data)
             scores_I[own] = -np.inf
-            best = np.argpartition(-scores_I, asked.k)[: asked.k]
+            best = np.argpartition(-scores_I, wanted.k)[: wanted.k]
             best = best[np.lexsort((best, -scores_I[best]))]
             found = zip(items[best].tolist(), scores_I[best].tolist(), strict=True)
             lists.append(List(user=user, items=[Listed(item=i, score=s) for i, s in found]))
@@ -132,7 +132,7 @@ end
 
 
 def ask(port: int, users: list[Any], connections: int, seconds: float) -> dict[str, float]:
-    """Let wrk ask over some connections for a while, a user drawn at random each time."""
+    """Make wrk ask over some connections for a while, a user drawn at random each time."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         spelled = ", ".join(f"'{json.dumps(user)}'" for user in users)
         script.write(SCRIPT.replace("{USERS}", "{" + spelled + "}"))
@@ -149,8 +149,8 @@ def ask(port: int, users: list[Any], connections: int, seconds: float) -> dict[s
             [*line, "-s", script.name, f"http://127.0.0.1:{port}"], check=True,
             capture_output=True, text=True,
         )  # fmt: skip
-    told = next(text for text in done.stdout.splitlines() if text.startswith("told"))
-    requests, lasted, p50, p99, wrong = (int(word) for word in told.split()[1:])
+    found_out = next(text for text in done.stdout.splitlines() if text.startswith("told"))
+    requests, lasted, p50, p99, wrong = (int(word) for word in found_out.split()[1:])
     if wrong:
         raise SystemExit(f"{wrong} requests failed: {done.stdout}")
     return {
@@ -170,7 +170,7 @@ def free_port() -> int:
 
 
 class Server:
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     def __init__(self, words: list[str], port: int, **more: str) -> None:
         source = {"PYTHONPATH": str(ROOT / "src"), **more}
@@ -212,7 +212,7 @@ class Server:
 
 
 def large(folder: Path, n_items: int) -> Path:
-    """Save a model of a catalogue that is made up, as ``answers.py`` makes it."""
+    """Save a model of a catalogue that is synthetic, as ``answers.py`` makes it."""
     import answers
     from sdgar.data.ids import Ids
     from sdgar.recommend.artifact import Artifact
@@ -226,7 +226,7 @@ def large(folder: Path, n_items: int) -> Path:
 
 
 def tiny(folder: Path) -> Path:
-    """Train a small model, for a look at whether everything runs."""
+    """Train a small model, to see that everything runs."""
     from sdgar.data.synthetic import Shape, generate
     from sdgar.systems.quick import Quick
 
@@ -236,7 +236,7 @@ def tiny(folder: Path) -> Path:
 
 
 def measure(run: Path, seconds: float, connections: list[int], rounds: int) -> dict[str, Any]:
-    """Let both servers answer in turns."""
+    """Make both servers answer in turns."""
     import sdgar
 
     model = sdgar.load(run)
@@ -252,8 +252,8 @@ def measure(run: Path, seconds: float, connections: list[int], rounds: int) -> d
         ),
     }  # fmt: skip
     try:
-        taught = np.flatnonzero(np.diff(model.history.indptr_U1) > 0)
-        everyone = model.users.at(taught).tolist()
+        trained_I = np.flatnonzero(np.diff(model.history.indptr_U1) > 0)
+        everyone = model.users.at(trained_I).tolist()
         some = everyone[:: max(1, len(everyone) // 50)][:50]
         ours, theirs, _ = (server.lists(some) for server in servers.values())
         same = sum(a == b for a, b in zip(ours, theirs, strict=True)) / len(some)
@@ -283,7 +283,7 @@ def measure(run: Path, seconds: float, connections: list[int], rounds: int) -> d
 
 def within(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, Any]:
     """Compare the most requests a second that keep a p99, for several of them."""
-    told: dict[str, Any] = {}
+    found_out: dict[str, Any] = {}
     for bound in P99_MS:
         best = {
             name: max((one["per_second"] for one in by_n.values() if one["p99_ms"] <= bound),
@@ -293,8 +293,8 @@ def within(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, Any]:
         ours = best.pop("sdgar serve")
         theirs = max(best.values())
         ratio = ours / theirs if theirs else None
-        told[str(bound)] = {"sdgar serve": ours, **best, "ratio": ratio}
-    return {"within_p99_ms": told}
+        found_out[str(bound)] = {"sdgar serve": ours, **best, "ratio": ratio}
+    return {"within_p99_ms": found_out}
 
 
 def main() -> None:

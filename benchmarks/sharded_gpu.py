@@ -2,7 +2,7 @@
 
     python benchmarks/sharded_gpu.py --rows 1e8 --json benchmarks/reports/sharded_gpu.json
 
-Shards are made up as ``shards.py --direct`` does, and SD-Softmax is trained on them, two epochs
+Shards are synthetic as ``shards.py --direct`` does, and SD-Softmax is trained on them, two epochs
 each way: with all rows and users on the GPU, and with users in blocks that wait on the GPU, in
 memory or in files while others are trained. The first epoch also starts the users, so the second
 one tells the speed. torch, Triton and NumPy are enough. Runs of other sizes stay in the report.
@@ -47,12 +47,12 @@ ROWS_EACH = 1_000_000
 
 
 def say(*words: object) -> None:
-    """Print at once, so that a run that is cut off tells what it had found."""
+    """Print at once, so that a run that is cut off has printed what it found."""
     print(f"{time.perf_counter():8.1f}", *words, flush=True)
 
 
 def fresh() -> int:
-    """Give memory back, and return the bytes of the GPU that are in use; count from here on."""
+    """Return memory back, and return the bytes of the GPU that are in use; count from here on."""
     gc.collect()
     if DEVICE.type != "cuda":
         return 0
@@ -95,8 +95,8 @@ def in_blocks(
     found["epochs"] = []
     for epoch in range(1, EPOCHS + 1):
         stats = engine.run_epoch(epoch)
-        told = {"seconds": stats.seconds, "waited": engine.waited, "computed": engine.computed}
-        found["epochs"].append({**told, "loss": stats.loss})
+        found_out = {"seconds": stats.seconds, "waited": engine.waited, "computed": engine.computed}
+        found["epochs"].append({**found_out, "loss": stats.loss})
         say(found["epochs"][-1])
     found |= peak(before)
     model = engine.learned()
@@ -124,7 +124,7 @@ def all_at_once(
 
 
 def same(engine: FusedGpuEngine, blocks: GpuBlockEngine) -> bool:
-    """Tell whether an engine of all rows has the bytes of an engine of one block."""
+    """Return whether an engine of all rows has the bytes of an engine of one block."""
     own, other = engine.state(), blocks.state()
     users = blocks._users
     assert isinstance(users, UsersOnDevice)
@@ -157,7 +157,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     before = fresh()
     settled = recipe_of(recipe).settled(
         cast("Interactions", shards)
-    )  # of which only sizes are asked for
+    )  # of which only sizes are used
     start = time.perf_counter()
     system = recipe_of(settled).compose(first, seed=SEED, device=DEVICE)
     found["compose_seconds"] = time.perf_counter() - start
@@ -197,7 +197,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
 
 
 def added(path: Path | None, run: dict[str, Any]) -> dict[str, Any]:
-    """Return a report with this run, and those of other sizes that are in it already."""
+    """Return a report with this run, and the runs of other sizes that are in it already."""
     words = sys.argv[1:]
     for name in ("--work", "--json"):  # places that others do not have
         if name in words:

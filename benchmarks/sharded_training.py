@@ -2,7 +2,7 @@
 
     python benchmarks/sharded_training.py --rows 1e8 --json benchmarks/reports/sharded_training.json
 
-Shards are made up as ``shards.py --direct`` does, and SD-Softmax is trained on them by ``sdgar
+Shards are synthetic as ``shards.py --direct`` does, and SD-Softmax is trained on them by ``sdgar
 train`` for one epoch with its memory of histories, then measured on 20,000 users. Each step is a
 process of its own, whose memory is looked at every 50 ms: anonymous memory and pages of files
 apart. Runs of other sizes stay in the report.
@@ -65,7 +65,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
 
 
 def added(path: Path | None, run: dict[str, Any]) -> dict[str, Any]:
-    """Return a report with this run, and those of other sizes that are in it already."""
+    """Return a report with this run, and the runs of other sizes that are in it already."""
     about = machine() | {"command": command_without("--work", "--keep")}
     before = json.loads(path.read_text())["runs"] if path and path.exists() else []
     others = [one for one in before if one["rows"] != run["rows"]]

@@ -3,9 +3,9 @@
     python benchmarks/shards.py --rows 1e8 --json benchmarks/reports/shards.json
 
 makes events up as Parquet files, shards them with ``sdgar data shard``, and opens the result with
-all sums. Each step is a process of its own, whose memory is looked at every 50 ms: anonymous memory
+all sums. Each step is a separate process, whose memory is looked at every 50 ms: anonymous memory
 and pages of files apart. ``--peers`` also lets DuckDB and Polars do the core of the work. With
-``--direct``, shards of made-up events are written without any files of events, for those who
+``--direct``, shards of synthetic events are written without any files of events, for those who
 measure training:
 
     python benchmarks/shards.py --rows 1e8 --direct --out FOLDER
@@ -48,7 +48,7 @@ _PRIME = 2_654_435_761
 _FIRST, _SECONDS = 1_600_000_000, 100_000_000
 _EVERY = 0.05
 _AT_ONCE = 200_000
-"""The users whose rows are made up at once."""
+"""The users whose rows are generated at once."""
 
 
 def items_of(random: np.random.Generator, n: int, n_items: int) -> NDArray[np.int64]:
@@ -80,7 +80,7 @@ def make_parts(folder: Path, n_rows: int, n_users: int, n_items: int) -> None:
 def make_direct(
     out: Path, n_rows: int, n_users: int, n_items: int, n_shards: int, threads: int = 1
 ) -> None:
-    """Write shards of made-up events, as many at a time as there are threads.
+    """Write shards of synthetic events, as many at a time as there are threads.
 
     They have neither weights nor times. The number of rows is met about: a pair that is drawn twice
     counts once.
@@ -247,7 +247,7 @@ PEERS: dict[str, Callable[[Path, Path, int, str], None]] = {
 
 
 def measure(args: Any, work: Path) -> dict[str, Any]:
-    """Make events up, shard them, and open the shards, each in a process of its own."""
+    """Make synthetic events, shard them, and open the shards, each in a separate process."""
     from sdgar.scale.shards import Shards
 
     sizes = {"rows": int(args.rows), "users": args.users, "items": args.items}
@@ -272,7 +272,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
 
 
 def added(path: Path | None, run: dict[str, Any]) -> dict[str, Any]:
-    """Return a report with this run, and those that are in it already."""
+    """Return a report with this run, and the runs that are in it already."""
     words = sys.argv[1:]
     if "--work" in words:  # a place that others do not have
         del words[words.index("--work") : words.index("--work") + 2]

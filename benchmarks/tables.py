@@ -306,7 +306,7 @@ def dislikes(_: Any) -> tuple[Rows, Line]:
     return [], {s: "none" if p == 0 else f"p = {p:g}" for s, p in chosen.items()}
 
 
-def yardsticks(_: Any) -> tuple[Rows, Line]:
+def baselines(_: Any) -> tuple[Rows, Line]:
     """Return on which sets fewer settings of ELSA were tried."""
     tries = Counter(values_of(where(lines_of("yardsticks/search.jsonl"), system="elsa"), "data"))
     few = ", ".join(f"{DATASETS[d]} {tries[d]}" for d in grids.MEASURED if tries[d] < 12)
@@ -367,9 +367,9 @@ def _night_error(lines: list[Line]) -> float | None:
     if "squares" not in lines[0]:
         return None
     users = sum(n["users"] for n in lines)
-    gain = _night_mean(lines, "going_on") - _night_mean(lines, "anew")
+    gain = _night_mean(lines, "warm_start") - _night_mean(lines, "from_scratch")
     spread = sum(n["squares"] for n in lines) / users - gain**2
-    return 100 * (spread / users) ** 0.5 / _night_mean(lines, "anew")
+    return 100 * (spread / users) ** 0.5 / _night_mean(lines, "from_scratch")
 
 
 def nights(_: Any) -> tuple[Rows, Line]:
@@ -380,13 +380,14 @@ def nights(_: Any) -> tuple[Rows, Line]:
         if lines := found[system, data]:
             by_seed = grouped(lines, lambda n: n["seed"])
             seeds = [by_seed[seed] for seed in sorted(by_seed)]
-            gains = [100 * (_night_mean(own, "going_on") / _night_mean(own, "anew") - 1)
+            gains = [100 * (_night_mean(own, "warm_start") / _night_mean(own, "from_scratch") - 1)
                      for own in seeds]  # fmt: skip
             error = stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else None
             rows.append(
                 {"title": NIGHT_SETS[data], "system": NIGHT_SYSTEMS[system], "seeds": len(seeds),
                  "users": sum(n["users"] for n in seeds[0]), "gain": mean(gains), "error": error,
-                 "on": _night_mean(lines, "going_on"), "anew": _night_mean(lines, "anew"),
+                 "on": _night_mean(lines, "warm_start"),
+                 "from_scratch": _night_mean(lines, "from_scratch"),
                  "users_error": _night_error(seeds[0])}
             )  # fmt: skip
     return rows, {"commits": ", ".join(commits_of(n["about"] for n in _nights()))}
@@ -397,8 +398,11 @@ def nights_weights(_: Any) -> tuple[Rows, Line]:
     lines = lines_of("nights-weights.jsonl")
     users = sum(n["users"] for n in lines)
     rows: list[Line] = []
-    for weight in lines[0]["anew"]:
-        ndcg = {how: sum(n[how][weight] for n in lines) / users for how in ("going_on", "anew")}
+    for weight in lines[0]["from_scratch"]:
+        ndcg = {
+            how: sum(n[how][weight] for n in lines) / users
+            for how in ("warm_start", "from_scratch")
+        }
         often = {
             which: 100 * Counter(values_of(lines, which))[float(weight)] / len(lines)
             for which in ("first", "chosen")
@@ -521,7 +525,7 @@ def shards(report: Any) -> Rows:
     ]  # fmt: skip
 
 
-def shards_beside(report: Any) -> Rows:
+def shards_compared(report: Any) -> Rows:
     """Return the cost of sharding, and of the core of the work in DuckDB and Polars."""
     names = {"shard": "`sdgar data shard`", "duckdb": "DuckDB", "polars": "Polars, streaming"}
     return [

@@ -56,7 +56,7 @@ class Ours:
 
 
 class ImplicitBPR:
-    """BayesianPersonalizedRanking; a further fit goes on from the factors it has."""
+    """BayesianPersonalizedRanking; a further fit continues from the factors it has."""
 
     def __init__(self, matrix: csr_matrix, *, seed: int = 0, **settings: float) -> None:
         from implicit.cpu.bpr import BayesianPersonalizedRanking

@@ -2,7 +2,7 @@
 
     python benchmarks/turns.py --before OTHER/src [--shape gowalla] [--rounds 5] [--json FILE]
 
-Each version runs in a process of its own, which waits until it is its turn. Between turns nobody
+Each version runs in a separate process, which waits until it is its turn. Between turns nobody
 works for a second, because an epoch begins on fewer cores where another process has just used them.
 A ratio is the time of the other version over the time of this one: above 1, this one is quicker. On
 a machine with a GPU the GPU engine runs. Only torch, NumPy and a compiler for kernels are needed.
@@ -73,7 +73,7 @@ def measured(
     sources: dict[str, Path], shape: str, engine: str, rounds: int, systems: tuple[str, ...],
     pause: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """Let both take turns, and give the median seconds of each and the median ratio."""
+    """Make both take turns, and give the median seconds of each and the median ratio."""
     versions = {
         name: Contestant(__file__, source, shape, engine, *systems)
         for name, source in sources.items()

@@ -86,9 +86,12 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
     script("nights").main()
     lines = [json.loads(line) for line in report.read_text().splitlines()]
     assert [line["night"] for line in lines] == [*range(1, 11)]
-    assert all(line["going_on"].keys() == line["anew"].keys() for line in lines)
+    assert all(line["warm_start"].keys() == line["from_scratch"].keys() for line in lines)
     # A system that is computed from scratch either way is the same model.
-    sums = [(line["going_on"]["sum of ndcg@50"], line["anew"]["sum of ndcg@50"]) for line in lines]
+    sums = [
+        (line["warm_start"]["sum of ndcg@50"], line["from_scratch"]["sum of ndcg@50"])
+        for line in lines
+    ]
     assert all(one == two for one, two in sums)
     assert sum(one for one, _ in sums) > 0
 
@@ -209,9 +212,9 @@ def test_digests_show_whether_a_change_changes_what_is_learned(script, monkeypat
     before = tmp_path / "before.json"
     assert digests.main(["--json", str(before)]) == 0
     assert set(json.loads(before.read_text())) == {"MostPopular", "BPR eager", "BPR fused-cpu"}
-    assert digests.main(["--beside", str(before)]) == 0
+    assert digests.main(["--compare-with", str(before)]) == 0
     monkeypatch.setattr(digests, "SYSTEMS", {"MostPopular": {}, "BPR": {"dim": 3}})
-    assert digests.main(["--beside", str(before)]) == 1
+    assert digests.main(["--compare-with", str(before)]) == 1
 
 
 def test_draws_can_be_drawn(script, tmp_path):
@@ -222,7 +225,7 @@ def test_draws_can_be_drawn(script, tmp_path):
 
 def searched_baselines(grids, path: Path) -> Path:
     """A report of the search in which the last setting that was tried is the best of its row."""
-    lines = [job | {"valid": place / 1000} for place, job in enumerate(grids.yardsticks())]
+    lines = [job | {"valid": place / 1000} for place, job in enumerate(grids.baselines())]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
@@ -232,7 +235,7 @@ def test_grids_name_systems_and_settings_that_there_are(script, monkeypatch, tmp
 
     grids = script("grids")
     report = searched_baselines(grids, tmp_path / "search.jsonl")
-    monkeypatch.setattr(grids, "SEARCHED_YARDSTICKS", report)
+    monkeypatch.setattr(grids, "SEARCHED_BASELINES", report)
     for name, grid in grids.GRIDS.items():
         jobs = grid()
         assert jobs, name
@@ -247,8 +250,8 @@ def test_every_baseline_has_as_many_tries_and_the_best_of_each_goes_on(
     assert {len(tried) for _, tried in grids.TRIES.values()} == {12}
     assert all(tried.count(one) == 1 for _, tried in grids.TRIES.values() for one in tried)
     report = searched_baselines(grids, tmp_path / "search.jsonl")
-    monkeypatch.setattr(grids, "SEARCHED_YARDSTICKS", report)
-    final = [job for job in grids.yardsticks_final() if job["data"] == "douban"]
+    monkeypatch.setattr(grids, "SEARCHED_BASELINES", report)
+    final = [job for job in grids.baselines_final() if job["data"] == "douban"]
     wanted = [
         grids.job("douban", system, seed, "validated", **tried[-1])
         for system, tried in grids.TRIES.values()
