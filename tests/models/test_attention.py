@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from sdgar.models.networks.packed import Packed
+from sdgar.models.networks.attention import PackedSequences
 
 pytest.importorskip("numba")
 
@@ -29,7 +29,7 @@ def _made_up(lengths: list[int], heads: int, dim: int, dtype: torch.dtype) -> tu
 def _attended(lengths: list[int], heads: int, dim: int, dtype: torch.dtype) -> list[Tensor]:
     """Return y, ∇x and ∇β for the same made-up numbers in either type."""
     x_TE, bias_HL, grad_TD = _made_up(lengths, heads, dim, dtype)
-    packed = Packed.of(torch.tensor(lengths), dtype)
+    packed = PackedSequences.of(torch.tensor(lengths), dtype)
     assert (packed.rectangles is None) == (dtype == torch.float32)
     y_TD = packed.attention(x_TE, bias_HL)
     return [y_TD.detach(), *torch.autograd.grad(y_TD, (x_TE, bias_HL), grad_TD)]

@@ -10,10 +10,8 @@ from torch.testing import assert_close
 import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.errors import ArtifactError, UsageError
-from sdgar.recommend.questions import FOLDING_SYSTEMS
 from sdgar.storage import sealed
 from sdgar.systems.names import SYSTEMS
-from sdgar.systems.recipe import recipe_of
 
 LEARNING = {"epochs": 30, "early_stopping": False, "batch_size": 64, "engine": "eager"}
 SOFTMAX = {"dim": 4, "n_negatives": 5, "tau": 0.3, "sampler__states": 4}
@@ -179,8 +177,3 @@ def test_parts_of_the_softmax_system_fold_in_as_the_system_does(colours):
         composed.recommender_.factors.item_ID, system.recommender_.factors.item_ID
     )
     assert same_vectors(composed.fold_in(new), system.fold_in(new))
-
-
-def test_errors_name_the_systems_that_fold_in():
-    able = [name for name, kind in SYSTEMS.items() if recipe_of(kind()).folds_in]
-    assert sorted(able) == sorted([*FOLDING_SYSTEMS, "composed"])

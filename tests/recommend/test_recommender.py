@@ -159,3 +159,13 @@ def test_a_score_that_is_not_a_number_is_never_recommended(data):
     )
     with pytest.raises(NumericalError):
         broken.recommend()
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas"])
+def test_a_frame_of_users_is_its_only_column(model, library):
+    frames = pytest.importorskip(library)
+    one = frames.DataFrame({"user": model.users.values[:2].tolist()})
+    assert model.recommend_lists(one, k=1).asked["user"].tolist() == one["user"].to_list()
+    two = frames.DataFrame({"user": [1], "city": ["x"]})
+    with pytest.raises(UsageError, match=r"a frame with 2 columns: user, city\. Pass the column"):
+        model.recommend(two)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sdgar._version import __version__
 from sdgar.arguments import a_path, of_kind, one_of
@@ -21,7 +22,9 @@ from sdgar.exports.to_pgvector import write_pgvector
 from sdgar.recommend.recommender import Recommender
 from sdgar.show.printed import Described
 from sdgar.storage import folders, sealed
-from sdgar.systems.base import Estimator
+
+if TYPE_CHECKING:
+    from sdgar.systems.base import Estimator
 
 ABOUT = "about.json"
 """The file of an export that says what it is and what its other files hold."""
@@ -82,7 +85,7 @@ def export(
     ['item_biases.npy', 'item_vectors.npy', 'items.npy']
     """
     one_of("to", to, tuple(WRITERS))
-    saved = model.recommender_ if isinstance(model, Estimator) else model
+    saved = getattr(model, "recommender_", model)
     of_kind("model", saved, Recommender, "Load a saved model with sdgar.load(path).")
     target = require_free(a_path("path", path), overwrite=overwrite)
     whole = Linear.of(saved.model, len(saved.users))

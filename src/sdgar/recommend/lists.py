@@ -106,12 +106,12 @@ class Lists:
         flat = self.why_TK.reshape(-1)
         return _where(flat >= 0, self.ids.at(flat.clip(min=0))).reshape(self.why_TK.shape)
 
-    def frame(self, like: object = None) -> Any:
-        """Give a table with a row for each entry, in Polars, or in pandas if ``like`` is pandas.
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the columns of a table with a row for each entry.
 
-        The columns say who was asked about, then rank, item, score, short and basis, cold if some
-        items of the model are, because if it was asked why, and rules if there were some. A list
-        without any entry is a row without an item.
+        They are those of the query, then rank, item, score, short and basis, cold if some items of
+        the model are, because if reasons were wanted, and rules if there were some. A list without
+        any entry is a row without an item.
         """
         found_TK = self.items_TK >= 0
         shown_TK = found_TK.copy()
@@ -119,21 +119,23 @@ class Lists:
         row_R, place_R = np.nonzero(shown_TK)
         has_R = found_TK[row_R, place_R]
         listed_R = self.ids.at(self.items_TK[row_R, place_R].clip(min=0))
-        return table(
-            {
-                **{name: values[row_R] for name, values in self.asked.items()},
-                "rank": _where(has_R, place_R + 1),
-                self.what: _where(has_R, listed_R),
-                "score": _where(has_R, self.scores_TK[row_R, place_R]),
-                "short": self.short_T[row_R],
-                "basis": self.basis_T[row_R],
-                **({} if self.cold_I is None else {"cold": self._cold(row_R, place_R)}),
-                **({} if self.why_TK is None else {"because": self._because()[row_R, place_R]}),
-                **({} if self.notes is None else {"rules": self._said(row_R, place_R)}),
-            },
-            {"rank": "int64", self.what: self.ids.kind, "because": self.ids.kind, "rules": "text"},
-            like=like,
-        )
+        return {
+            **{name: values[row_R] for name, values in self.asked.items()},
+            "rank": _where(has_R, place_R + 1),
+            self.what: _where(has_R, listed_R),
+            "score": _where(has_R, self.scores_TK[row_R, place_R]),
+            "short": self.short_T[row_R],
+            "basis": self.basis_T[row_R],
+            **({} if self.cold_I is None else {"cold": self._cold(row_R, place_R)}),
+            **({} if self.why_TK is None else {"because": self._because()[row_R, place_R]}),
+            **({} if self.notes is None else {"rules": self._said(row_R, place_R)}),
+        }
+
+    def frame(self, like: object = None) -> Any:
+        """Return ``columns`` as a frame of Polars, or of pandas if ``like`` is of pandas."""
+        kind = self.ids.kind
+        types = {"rank": "int64", self.what: kind, "because": kind, "rules": "text"}
+        return table(self.columns(), types, like=like)
 
 
 def table(

@@ -29,17 +29,6 @@ from sdgar.recommend.unknown import INSTEAD, index_of, tell, warn, without_items
 
 Raw = str | int | Mapping[str, Any] | Iterable[Any]
 """One raw id, or several; with contexts of several fields, mappings."""
-FOLDING_SYSTEMS = (
-    "popular",
-    "item-knn",
-    "ease",
-    "local-ease",
-    "quick",
-    "elsa",
-    "ials",
-    "sdsoftmax",
-)
-"""The systems whose models can fold in new users, as errors name them."""
 
 
 class Options(TypedDict, total=False):
@@ -304,20 +293,25 @@ def no_rule(saved: Artifact) -> UsageError:
     """Build the error for new users of a model that cannot fold them in."""
     return UsageError(
         f"new users cannot be folded into a model of system {saved.about.get('system')!r}: "
-        "it has no rule for a vector from a history alone. Systems that have: "
-        f"{', '.join(FOLDING_SYSTEMS)} (with similarity=cosine), and networks with "
-        "fold_in, such as sequence. Or train again with the new users' rows.",
+        "it has no rule for a vector from a history alone. Use a model of cosines trained by a "
+        "softmax, such as sdsoftmax (with similarity=cosine), of least squares, such as ials, or "
+        "of weights between items, such as local-ease. Or train again with the new users' rows.",
         code="no_fold_in",
     )
 
 
 def several(raw: Raw, name: str) -> list[Any]:
-    """Give the ids that were given, alone or several, as plain Python has them."""
+    """Return the ids that were given, one or several, as plain Python values.
+
+    A frame or a mapping of one column is that column.
+    """
     if isinstance(raw, np.ndarray) and raw.ndim == 0:
         raw = raw.item()
     raw = plain(only_column(raw, name))
     if isinstance(raw, str | int | Mapping) and not isinstance(raw, bool):
         return [raw]
+    if hasattr(raw, "columns"):
+        raw = _one_column(raw, name)
     if not isinstance(raw, int) and is_column(raw):
         ids = [plain(one) for one in raw]
         if all(isinstance(i, str | int | Mapping) and not isinstance(i, bool) for i in ids):
@@ -325,6 +319,18 @@ def several(raw: Raw, name: str) -> list[Any]:
     raise UsageError(
         f"{name} must be ids, each a text or an integer, got {raw!r:.60}.", code="bad_ids"
     )
+
+
+def _one_column(frame: Any, name: str) -> Any:
+    """Return the only column of a frame; raise if there are others."""
+    columns = [str(column) for column in frame.columns]
+    if len(columns) != 1:
+        raise UsageError(
+            f"{name} are a frame with {len(columns)} columns: {', '.join(columns[:8])}. Pass the "
+            f"column with the ids, such as frame[{(columns or ['user'])[0]!r}].",
+            code="bad_ids",
+        )
+    return frame[frame.columns[0]]
 
 
 def numbered(known_T: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -17,13 +17,13 @@ from sdgar.errors import StoppedError, UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS, check_metric
 from sdgar.evaluation.report import Report
 from sdgar.recommend.measuring import among_cold
-from sdgar.recommend.questions import FOLDING_SYSTEMS
 from sdgar.recommend.recommender import Recommender, most_popular
 from sdgar.runs.succession import Succession, compared, require_succession
 from sdgar.runs.workspace import Workspace
 from sdgar.settings import CHECKPOINT_SECONDS, KS, METRIC
 from sdgar.show.printed import command as command_line
 from sdgar.systems.base import Estimator
+from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import Recipe, recipe_of
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions
@@ -276,6 +276,11 @@ def identity_of(
     }
 
 
+def _folding_systems() -> list[str]:
+    """Return the systems whose models can fold in new users, with the default settings."""
+    return [name for name, system in SYSTEMS.items() if system().folds_in]
+
+
 def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
     """Raise, before anything is trained, if new test users could not be folded in."""
     cannot = [
@@ -284,7 +289,7 @@ def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
     if cannot:
         raise UsageError(
             "a split of users measures users who are new to a model, and new users cannot be "
-            f"folded into models of {', '.join(cannot)}. Use {', '.join(FOLDING_SYSTEMS)} (with "
+            f"folded into models of {', '.join(cannot)}. Use {', '.join(_folding_systems())} (with "
             "similarity=cosine), a network with fold_in such as sequence, or another split.",
             code="no_fold_in",
         )

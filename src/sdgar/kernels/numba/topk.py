@@ -3,10 +3,6 @@
 A row is read once and never written, so the scores may be a view of any array. Ranks are a total
 order: score descending, then item ascending.
 
-Scores of few contexts are computed here too (``score_blocks``), where the matrix products of a
-library would be slower. Four contexts and four items at a time share what is read of their vectors,
-and every score is a sum in one order, for any number of contexts and threads.
-
 ``select_candidates`` scores and ranks some candidates only: what an index proposes, or what the
 weights of an item of the history name. Every other item has no score there and costs nothing.
 """
@@ -19,7 +15,7 @@ import numpy as np
 from numba.types import Array, boolean, float32, int32, int64
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, kept, outer, summing
+from sdgar.kernels.compiled import inner, kept, outer
 from sdgar.kernels.numba.rows import dot_rows, row_at
 from sdgar.kernels.numba.threads import prefetch_row
 
@@ -140,76 +136,6 @@ def select_rows(
                 threshold = score_K[0]
         in_order(score_K, item_K)
     return -1
-
-
-FOUR = 4
-"""The contexts, and the items, whose sums are computed at once."""
-BLOCK = 64
-"""The items whose vectors stay in the nearest cache while all contexts meet them."""
-
-
-@summing
-def _tile(u_PD: Any, v_ID: Any, c: Any, i: Any) -> Any:
-    """u · v of four contexts and four items."""
-    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = np.float32(0)
-    c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = np.float32(0)
-    for k in range(u_PD.shape[1]):
-        w, x, y, z = v_ID[i, k], v_ID[i + 1, k], v_ID[i + 2, k], v_ID[i + 3, k]
-        u = u_PD[c, k]
-        a0 += u * w
-        a1 += u * x
-        a2 += u * y
-        a3 += u * z
-        u = u_PD[c + 1, k]
-        b0 += u * w
-        b1 += u * x
-        b2 += u * y
-        b3 += u * z
-        u = u_PD[c + 2, k]
-        c0 += u * w
-        c1 += u * x
-        c2 += u * y
-        c3 += u * z
-        u = u_PD[c + 3, k]
-        d0 += u * w
-        d1 += u * x
-        d2 += u * y
-        d3 += u * z
-    return a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3
-
-
-@outer
-def score_blocks(first: Any, last: Any, u_PD: Any, v_ID: Any, bias_I: Any, scores_PI: Any) -> Any:
-    """s = u · v + b of some blocks of items, for contexts whose number is a multiple of four.
-
-    There are four items or more. The last tile may meet items of the one before it, whose scores it
-    computes again.
-    """
-    n_items = len(v_ID)
-    for block in range(first, last):
-        start, stop = block * BLOCK, min((block + 1) * BLOCK, n_items)
-        for c in range(0, len(u_PD), FOUR):
-            for place in range(start, stop, FOUR):
-                i = min(place, n_items - FOUR)
-                found = _tile(u_PD, v_ID, c, i)
-                for x in range(FOUR):
-                    for y in range(FOUR):
-                        scores_PI[c + x, i + y] = found[FOUR * x + y] + bias_I[i + y]
-    return None
-
-
-@outer
-def add_memory(
-    scores_BI: Any, first_B: Any, last_B: Any, own_E: Any, weight_start_I1: Any,
-    weight_column_F: Any, weight_F: Any, scale: Any,
-) -> Any:  # fmt: skip
-    """s_ci += scale Σ_{j ∈ I_c} w_ji, where ``own_E[first_B[c] : last_B[c]]`` are the items I_c."""
-    for c in range(len(first_B)):
-        for e in range(first_B[c], last_B[c]):
-            j = own_E[e]
-            for f in range(weight_start_I1[j], weight_start_I1[j + 1]):
-                scores_BI[c, weight_column_F[f]] += scale * weight_F[f]
-    return None
 
 
 @inner

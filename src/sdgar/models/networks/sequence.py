@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad, relu
+from torch.nn.functional import normalize, pad, relu
 
 from sdgar.errors import UsageError
-from sdgar.models.networks.dropout import dropped
-from sdgar.models.networks.inner_products import InnerProducts
-from sdgar.models.networks.packed import Packed
+from sdgar.models.networks.attention import PackedSequences
 
 _AT_ONCE = 1 << 18
-"""The most places that are looked at in one go, where no gradient is asked for."""
+"""The most places that are computed at once without a gradient."""
+_STEPS = 1 << 16
+"""The steps in which a dropout rate is rounded."""
+
+
+class InnerProducts(nn.Module):
+    """s(c, i) = h_c · v_i + b_i; with τ > 0 instead cos(h_c, v_i)/τ + b_i."""
+
+    def __init__(self, n_items: int, *, tau: float, **sizes: int) -> None:
+        super().__init__()
+        for name, size in sizes.items():
+            if size < 1:
+                raise UsageError(f"{name} must be at least 1, got {size}.", code="bad_size")
+        if not 0 <= tau < float("inf"):
+            raise UsageError(f"tau must be a number of at least 0, got {tau!r}.", code="bad_tau")
+        self.tau = tau
+        """The temperature of cosines; 0 for inner products."""
+        self.bias_I = nn.Parameter(torch.zeros(n_items))
+
+    def as_inner_product(self, h_UD: Tensor) -> Tensor:
+        """h/(‖h‖ τ), which makes the cosine an inner product; h itself without τ."""
+        return normalize(h_UD, dim=1) / self.tau if self.tau else h_UD
 
 
 class Block(nn.Module):
@@ -27,7 +48,7 @@ class Block(nn.Module):
         """The weight β of what came so many places before."""
         self.inner, self.outer = nn.Linear(dim, dim), nn.Linear(dim, dim)
 
-    def forward(self, x_TD: Tensor, packed: Packed) -> Tensor:
+    def forward(self, x_TD: Tensor, packed: PackedSequences) -> Tensor:
         """Compute all places."""
         mixed_TD = packed.attention(self.query_key_value(self.before(x_TD)), self.back_HL)
         x_TD = x_TD + self._drop(self.out(mixed_TD))
@@ -72,9 +93,17 @@ class SequenceEncoder(InnerProducts):
         self.blocks = nn.ModuleList(Block(dim, heads, length, dropout) for _ in range(blocks))
         self.norm = nn.LayerNorm(dim)
 
+    @staticmethod
+    def settings_of(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+        """Return the sizes of a saved network, by the shapes of its tensors."""
+        heads, length = shapes["blocks.0.back_HL"]
+        places = [name.split(".")[1] for name in shapes if name.startswith("blocks.")]
+        dim = shapes["item_JD"][1]
+        return {"dim": dim, "blocks": len(set(places)), "heads": heads, "length": length}
+
     def states(self, begin_S: Tensor, length_S: Tensor, item_J: Tensor) -> tuple[Tensor, Tensor]:
         """Return h_TD of every place of the sequences item_J[begin …], and where each begins."""
-        packed = Packed.of(length_S, self.item_JD.dtype)
+        packed = PackedSequences.of(length_S, self.item_JD.dtype)
         at_T = torch.repeat_interleave(begin_S, length_S) + packed.rank_T
         v_TD = self.item_JD.index_select(0, item_J[at_T])
         x_TD = dropped(v_TD, self.rate) if self.training else v_TD
@@ -104,3 +133,20 @@ class SequenceEncoder(InnerProducts):
             h_TD, start_S = self.states(begin_S, length_S, item_J)
             parts.append(h_TD[start_S + length_S - 1])
         return torch.cat(parts)
+
+
+def dropped(x: Tensor, rate: float) -> Tensor:
+    """x_n m_n / (1 - r) with m_n = 0 with probability r, else 1; r is a multiple of 2⁻¹⁶ below 1.
+
+    Torch's generator makes one number at a time on a CPU, which is then most of the work. So four
+    numbers of 16 bits come from one of 64.
+    """
+    dropped_of = min(round(rate * _STEPS), _STEPS - 1)
+    if not dropped_of:
+        return x
+    words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
+    # From the least value on, all 64 bits are random.
+    words.random_(torch.iinfo(torch.int64).min, None)
+    bits = words.view(torch.int16)[: x.numel()].view(x.shape)
+    kept = (bits >= dropped_of - _STEPS // 2).to(x.dtype)
+    return x * kept.mul_(_STEPS / (_STEPS - dropped_of))
