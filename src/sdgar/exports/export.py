@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sdgar._version import __version__
 from sdgar.arguments import a_path, of_kind, one_of
@@ -85,7 +85,7 @@ def export(
     ['item_biases.npy', 'item_vectors.npy', 'items.npy']
     """
     one_of("to", to, tuple(WRITERS))
-    saved = getattr(model, "recommender_", model)
+    saved: Any = getattr(model, "recommender_", model)
     of_kind("model", saved, Recommender, "Load a saved model with sdgar.load(path).")
     target = require_free(a_path("path", path), overwrite=overwrite)
     whole = Linear.of(saved.model, len(saved.users))
