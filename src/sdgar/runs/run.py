@@ -278,7 +278,7 @@ def identity_of(
 
 def _folding_systems() -> list[str]:
     """Return the systems whose models can fold in new users, with the default settings."""
-    return [name for name, system in SYSTEMS.items() if system()._folds_in]
+    return [name for name, system in SYSTEMS.items() if recipe_of(system()).folds_in]
 
 
 def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
