@@ -78,7 +78,7 @@ def test_the_penalty_of_factorization_is_the_norms_of_the_rows_touched():
         assert_close(penalty_B[b], expected)
 
 
-def test_the_scores_beside_a_penalty_are_the_scores(model):
+def test_the_scores_with_a_penalty_are_the_scores(model):
     users_B, items_BN = torch.tensor([2, 4]), torch.tensor([[1, 3, 9], [8, 8, 0]])
     s_BN, penalty_B = model.score_and_penalty(users_B, items_BN)
     assert_close(s_BN, model.score(users_B, items_BN))

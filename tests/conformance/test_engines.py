@@ -123,7 +123,7 @@ def assert_like_eager(name: str, one: Composition, per_visit: int) -> None:
         positives_per_visit=per_visit,
         batch_size=subject.batch_size,
     )
-    # The context that knows every item is never answered, whoever draws.
+    # The context that has every item is never answered, by any sampler.
     assert last.unanswered >= data.n_items
 
 
@@ -215,8 +215,8 @@ def test_a_parameter_that_is_not_a_number_stops_the_run(name, one):
     assert error.value.code == "diverged"
 
 
-class Told(Uniform):
-    """A sampler from outside, which tells its numbers as a plain mapping."""
+class Reporting(Uniform):
+    """A sampler from outside, which reports its numbers as a plain mapping."""
 
     def refit(self, score, *, seed, epoch):
         return {"of my own": float(epoch)}
@@ -225,5 +225,5 @@ class Told(Uniform):
 def test_numbers_of_a_sampler_from_outside_become_health():
     one = MET[0]
     data = one.data()
-    engine = made("eager", one, data, sampler=Told())
+    engine = made("eager", one, data, sampler=Reporting())
     assert engine.refit(3) == Health({"of my own": 3.0})

@@ -122,7 +122,7 @@ def at_most(sampler, n: int) -> int:
 
 def problem(seed: int = 0, users: int = 12, items: int = 30, rows: int = 150) -> Interactions:
     rng = np.random.default_rng(seed)
-    # The last user knows every item but one.
+    # The last user has every item but one.
     crowded = np.arange(items - 1)
     return Interactions.from_arrays(
         np.concatenate((rng.integers(0, users, rows), np.full(items - 1, users))),

@@ -1,4 +1,4 @@
-"""LightGCN, two towers and sequences, beside answers that are computed another way."""
+"""LightGCN, two towers and sequences, compared with answers that are computed another way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of picked pairs beside those of copied vectors."""
+"""Products of picked pairs, compared with products of copied vectors."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_choosing_says_why_and_never_falls_back_silently(checkerboard):
 def test_asking_for_a_gpu_that_is_not_there_is_an_error():
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    with pytest.raises(ResourceError, match="torch sees no GPU"):
+    with pytest.raises(ResourceError, match="torch finds no GPU"):
         choose_device("cuda")
     with pytest.raises(UsageError, match="unknown device 'gpu'"):
         choose_device("gpu")

@@ -79,7 +79,7 @@ def problem(
 
 
 def closed_form(**changes) -> ClosedForm:
-    """The update as printed, unless told otherwise."""
+    """The update as printed, unless a test changes it."""
     printed = {
         "temperature": 1.0,
         "lambda_x": 0.1,

@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 
 def test_the_generator_starts_uniform_at_random_and_normalised():
     # Lines 1 to 6. X and Y from U(0, 1), rows of X and columns of Y normalised: the ratios of two
-    # entries of a line are those of the uniform numbers. Kolmogorov-Smirnov at alpha = 1e-6.
+    # entries of a line equal the ratios of the uniform numbers. Kolmogorov-Smirnov at alpha = 1e-6.
     generator = Decomposable(40, 50, 8, seed=3, update=Frozen())
     u = torch.from_numpy(uniform(3, Stream.INIT_GENERATOR, 0, np.arange(90 * 8)))
     x_UK, y_IK = u[:320].reshape(40, 8), u[320:].reshape(50, 8)
@@ -44,7 +44,7 @@ def test_the_generator_starts_uniform_at_random_and_normalised():
 
 
 class Watched(EagerEngine):
-    """Writes down what the loop asks for."""
+    """Writes down the calls of the loop."""
 
     def __init__(self, *args, **kwargs) -> None:
         super().__init__(*args, **kwargs)

@@ -110,8 +110,8 @@ def test_the_objective_approaches_its_limit_like_one_over_the_root_of_the_sample
     """Proposition 2.1 over three decades of |S_c|.
 
     With 60 sets a size the slope has a standard error of 0.018; a tolerance of 0.1 is 5.6 of
-    them (false alarms below 1e-6, fixed seed). Detects weights that are not those of the
-    proposal the items were drawn from.
+    them (false alarms below 1e-6, fixed seed). Detects weights of another proposal
+    than the items were drawn from.
     """
     errors = errors_of(problem(users=2, items=12), with_log_q=True)
     assert slope_of_log_error(SIZES, errors) == pytest.approx(-0.5, abs=0.1)

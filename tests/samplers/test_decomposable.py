@@ -36,7 +36,7 @@ def made(**changes) -> Decomposable:
 
 
 def half_known() -> Interactions:
-    """User u knows the items u … u + 7 of 15, and a seventh user all, which fixes their ids."""
+    """User u has the items u … u + 7 of 15, and a seventh user has all, which fixes their ids."""
     users = np.repeat(np.arange(6), 8)
     items = (users + np.tile(np.arange(8), 6)) % 15
     return Interactions.from_arrays(
@@ -45,7 +45,7 @@ def half_known() -> Interactions:
 
 
 def drawn_in_python(tables, row: int, high: int, low: int) -> int:
-    """A look-up in Python's unbounded integers."""
+    """A draw in Python's unbounded integers."""
     scaled = tables.n * ((high << 32) | low)
     entry, fraction = scaled >> 64, (scaled >> 32) & 0xFFFFFFFF
     own = fraction >> (32 - tables.bits) < tables.threshold_RN[row, entry].item()
@@ -146,8 +146,8 @@ def test_a_generator_goes_on_from_its_state_exactly():
     assert all(torch.equal(v, other.state()[k]) for k, v in first.state().items())
 
 
-def test_a_generator_whose_states_were_saved_with_32_bits_draws_as_it_did():
-    # Versions before had such tables, and whoever goes on with a run of theirs keeps them.
+def test_a_generator_saved_with_states_of_32_bits_draws_the_same_items():
+    # Tables of more than 65,536 states have such bins.
     first = made()
     first.state_of = AliasTables.of(first.x_UK)
     first.x_UK = first.state_of.probability()

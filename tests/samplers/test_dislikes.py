@@ -60,8 +60,8 @@ def test_log_q_sums_to_one_and_is_what_is_drawn(name):
         )  # fmt: skip
         met_I = np.bincount(drawn.items_BN[0][drawn.accepted_BN[0]], minlength=data.n_items) / n
         assert np.abs(met_I - q_UI[user].numpy()).max() < 0.02
-        told = sampler.log_q(torch.tensor([user]), drawn.items_BN, known)
-        assert torch.equal(drawn.log_q_BN, told)
+        log_q = sampler.log_q(torch.tensor([user]), drawn.items_BN, known)
+        assert torch.equal(drawn.log_q_BN, log_q)
 
 
 def test_systems_draw_them_or_say_why_not():

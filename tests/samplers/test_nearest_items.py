@@ -111,7 +111,7 @@ def test_without_exploring_there_is_no_log_q_and_before_a_search_draws_are_unifo
         assert drawn.log_q_BN[user].exp().tolist() == pytest.approx([q] * 50)
 
 
-def test_a_context_with_fewer_unknown_items_than_asked_for_gets_those():
+def test_a_context_with_too_few_unknown_items_gets_all_of_them():
     data = Interactions.from_arrays([0, 0, 0, 1], [0, 1, 2, 3])
     model = MatrixFactorization(2, 4, 2, seed=0)
     sampler = made(data, model, near=3)

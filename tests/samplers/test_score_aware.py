@@ -22,7 +22,7 @@ USERS, ITEMS = 6, 25
 
 
 def problem() -> Interactions:
-    """The last user knows every item but one."""
+    """The last user has every item but one."""
     rng = np.random.default_rng(3)
     users = np.concatenate((rng.integers(0, USERS, 40), np.full(ITEMS - 1, USERS)))
     items = np.concatenate((rng.integers(0, ITEMS, 40), np.arange(ITEMS - 1)))
@@ -121,7 +121,7 @@ def engine_of(recipe, data: Interactions) -> EagerEngine:
 
 def test_a_row_without_a_violation_teaches_nothing_and_is_not_reported_as_unanswered():
     # Scores are near 0 and a margin of 0 is violated half of the time, so of rows with one try
-    # about half find nothing. User 2 knows every item: only those 12 rows have no negative.
+    # about half find nothing. User 2 has every item: only those 12 rows have no negative.
     users = np.concatenate((np.repeat([0, 1], 6), np.full(12, 2)))
     items = np.concatenate((np.arange(12), np.arange(12)))
     data = Interactions.from_arrays(users, items)

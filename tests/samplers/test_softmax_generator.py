@@ -38,7 +38,7 @@ UPDATE = PolicyGradient(
     pretrain_rate=0.05,
 )
 ITEMS = {0: [1, 4], 1: [0, 1, 2, 3, 4, 5, 7], 2: [6], 3: list(range(8))}
-"""Of 8 items, the second context knows all but one and the last all."""
+"""Of 8 items, the second context has all but one and the last all."""
 
 
 def data() -> Interactions:
@@ -134,10 +134,10 @@ def test_memory_is_bounded_and_pieces_change_nothing(monkeypatch):
         assert_close(one, two)
 
 
-def test_positives_are_those_of_the_contexts_in_the_order_asked_for():
+def test_positives_come_in_the_order_of_the_contexts():
     place_R, item_R = made().positives(torch.tensor([2, 0, 2, 1]))
-    asked = [2, 0, 2, 1]
-    expected = [(place, item) for place, user in enumerate(asked) for item in ITEMS[user]]
+    contexts = [2, 0, 2, 1]
+    expected = [(place, item) for place, user in enumerate(contexts) for item in ITEMS[user]]
     assert list(zip(place_R.tolist(), item_R.tolist(), strict=True)) == expected
 
 
@@ -314,7 +314,7 @@ def test_the_generator_starts_elsewhere_than_the_discriminator():
 
 
 @pytest.mark.parametrize("side", ["generator", "discriminator"])
-def test_whoever_recommends_is_measured_and_kept(side, checkerboard):
+def test_the_recommending_part_is_measured_and_kept(side, checkerboard):
     composed = []
 
     class Spy(IRGAN):

@@ -49,7 +49,7 @@ REPORT = Path(__file__).parents[2] / "benchmarks" / "reports" / "sharded_gpu.jso
 
 
 @pytest.mark.skipif(not REPORT.exists(), reason="benchmarks/ is not there")
-def test_what_was_measured_on_a_gpu_is_less_than_what_is_told():
+def test_the_counted_bytes_exceed_what_was_measured_on_a_gpu():
     for run in json.loads(REPORT.read_text())["runs"]:
         parts = [SimpleNamespace(rows=-(-run["rows"] // run["shards"]))] * run["shards"]
         start_S1 = np.linspace(0, run["users"], run["shards"] + 1).astype(np.int64)
@@ -71,10 +71,10 @@ def test_what_was_measured_on_a_gpu_is_less_than_what_is_told():
 def test_too_little_memory_is_refused_with_what_helps():
     needs = GpuNeeds(items=3 << 30, block=8 << 30, work=1 << 30)
     needs.require_within(12 << 30, 8, CPU)
-    with pytest.raises(ResourceError, match=re.escape("needs 12.00 GiB of the GPU: 3.00")) as told:
+    with pytest.raises(ResourceError, match=re.escape("needs 12.00 GiB of the GPU: 3.00")) as error:
         needs.require_within(8 << 30, 8, CPU)
-    assert "8.00 GiB are allowed by --gpu-memory. Put fewer shards together" in str(told.value)
-    assert "--together 4." in str(told.value)
+    assert "8.00 GiB are allowed by --gpu-memory. Put fewer shards together" in str(error.value)
+    assert "--together 4." in str(error.value)
     with pytest.raises(ResourceError, match="smaller dim or states"):
         needs.require_within(4 << 30, 8, CPU)
     with pytest.raises(ResourceError, match="are free"):
@@ -92,7 +92,7 @@ def test_what_does_not_go_together_is_refused(shards, tmp_path):
         train_on_shards(sdgar.BPR(engine="fused-gpu", device="cpu"), shards, how, **some)
 
 
-def test_several_workers_train_on_cpus_unless_a_gpu_is_asked_for(monkeypatch):
+def test_several_workers_train_on_cpus_unless_the_device_is_a_gpu(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert OnShards().device("auto").type == "cuda"
     assert OnShards(workers=Workers(machine_R=(0, 0))).device("auto").type == "cpu"

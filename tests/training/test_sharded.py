@@ -90,9 +90,9 @@ def test_vectors_from_shards_find_what_groups_of_users_like(tmp_path):
     items = np.concatenate([10 * g + rng.choice(10, liked, replace=False) for g in group_U])
     data = sdgar.Interactions.from_arrays(np.repeat(np.arange(120), liked), items)
     shards = Shards.write(data, tmp_path / "shards", 4)
-    told = {"ram": 1 << 30, "together": 2, "test_users": 100}
+    options = {"ram": 1 << 30, "together": 2, "test_users": 100}
     model = sdgar.SDSoftmax(dim=8, sampler__states=4, item_memory=0)
-    result = run_shards(model, shards, out=tmp_path / "run", **told)
+    result = run_shards(model, shards, out=tmp_path / "run", **options)
     assert result.test.means()["ndcg@10"] > 2 * result.popular.means()["ndcg@10"]
 
 
@@ -100,18 +100,18 @@ def test_vectors_from_shards_find_what_groups_of_users_like(tmp_path):
     ("system", "epochs"), [("sdsoftmax", 1), ("sdsoftmax", 2), ("sdgar", 3), ("bpr", 2), ("bpr", 5)]
 )
 def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, epochs, tmp_path):
-    told = {"ram": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
-    asked = []
+    options = {"ram": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
+    calls = []
 
     def stop():
-        asked.append(True)
-        return SIGTERM if len(asked) == epochs else None
+        calls.append(True)
+        return SIGTERM if len(calls) == epochs else None
 
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    run_shards(model_of(system), shards, out=whole, **told)
+    run_shards(model_of(system), shards, out=whole, **options)
     with pytest.raises(StoppedError):
-        run_shards(model_of(system), shards, out=stopped, stop=stop, **told)
-    run_shards(model_of(system), shards, out=stopped, resume=True, **told)
+        run_shards(model_of(system), shards, out=stopped, stop=stop, **options)
+    run_shards(model_of(system), shards, out=stopped, resume=True, **options)
     for name in FILES:
         assert (stopped / name).read_bytes() == (whole / name).read_bytes(), name
     assert not stopped.with_name("stopped.partial").exists()
@@ -119,15 +119,15 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, epochs,
 
 def test_one_epoch_is_not_run_again_for_few_validation_rows(shards, tmp_path, monkeypatch):
     monkeypatch.setattr("sdgar.scale.training.FEW", 1.0)
-    told = {"ram": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
+    options = {"ram": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
     model = sdgar.SDSoftmax(**SMALL["sdsoftmax"] | {"epochs": 1})
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    result = run_shards(model, shards, out=whole, **told)
+    result = run_shards(model, shards, out=whole, **options)
     assert [(phase, record.epoch) for phase, record in result.log] == [("choose", 1)]
     assert result.summary["epochs"] == result.summary["best_epoch"] == 1
     with pytest.raises(StoppedError):
-        run_shards(model, shards, out=stopped, stop=lambda: SIGTERM, **told)
-    run_shards(model, shards, out=stopped, resume=True, **told)
+        run_shards(model, shards, out=stopped, stop=lambda: SIGTERM, **options)
+    run_shards(model, shards, out=stopped, resume=True, **options)
     for name in FILES:
         assert (stopped / name).read_bytes() == (whole / name).read_bytes(), name
 
@@ -225,7 +225,7 @@ def test_versions_that_no_state_has_are_removed(tmp_path):
         UsersOnDisk(tmp_path, 2).load_state(first)
 
 
-@pytest.mark.parametrize("where", ["put", "room"])
+@pytest.mark.parametrize("where", ["put", "allocate"])
 def test_a_full_disk_is_named(where, tmp_path, monkeypatch):
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -236,7 +236,7 @@ def test_a_full_disk_is_named(where, tmp_path, monkeypatch):
     vectors = {"u": np.zeros((2, 3), np.float32)}
     write = {
         "put": lambda: users.put(0, "vectors", vectors),
-        "room": lambda: users.allocate("a", (2, 3)),
+        "allocate": lambda: users.allocate("a", (2, 3)),
     }
     with pytest.raises(ResourceError, match="the disk is full") as found:
         write[where]()

@@ -36,7 +36,7 @@ SMALL = {
     },
     "BPR": {"dim": 4, "epochs": 4, "early_stopping__every": 2, "batch_size": 64},
 }  # fmt: skip
-TOLD = {"ram": 1 << 30, "together": 3, "test_users": 20}
+OPTIONS = {"ram": 1 << 30, "together": 3, "test_users": 20}
 exhaustive = pytest.mark.exhaustive
 
 
@@ -55,7 +55,7 @@ def by_one(shards, tmp_path_factory):
             out = tmp_path_factory.mktemp("one") / system
             with pytest.MonkeyPatch.context() as patched:
                 patched.setattr(sampled_sums, "_CHUNK", CHUNK)
-                run_shards(getattr(sdgar, system)(**SMALL[system]), shards, out=out, **TOLD)
+                run_shards(getattr(sdgar, system)(**SMALL[system]), shards, out=out, **OPTIONS)
             found[system] = bytes_of(out)
         return found[system]
 
@@ -68,7 +68,12 @@ def bytes_of(out):
 
 def task_of(shards, out, system, **more):
     return Task(
-        shards=shards.folder, out=out, system=system, settings=SMALL[system], told=TOLD, **more
+        shards=shards.folder,
+        out=out,
+        system=system,
+        settings=SMALL[system],
+        options=OPTIONS,
+        **more,
     )
 
 
@@ -115,7 +120,7 @@ def test_a_run_goes_on_after_a_worker_was_killed(shards, by_one, number, block, 
     assert bytes_of(tmp_path / "run") == by_one("SDSoftmax")
 
 
-def test_an_error_of_one_worker_is_told_by_the_first(shards, tmp_path):
+def test_the_first_worker_reports_the_error_of_another(shards, tmp_path):
     said = run_together(task_of(shards, tmp_path / "run", "BPR", broken=1), 2)
     assert said[0].startswith("worker_lost: worker 0 cannot continue: worker 1: the disk is full.")
     assert said[1] == "unwritable: the disk is full."
@@ -149,12 +154,12 @@ def test_a_run_goes_on_after_a_kill_at_any_moment(shards, by_one, seed, count, t
     """The moment is some time after a block of one of the four epochs has begun."""
     rng = random.Random(100 * count + seed)
     number, block, later = rng.randrange(count), rng.randint(1, 8), rng.uniform(0.001, 0.03)
-    told = {"killed_at": {number: block}, "later": later}
-    begun = task_of(shards, tmp_path / "run", "SDSoftmax", **told)
+    mishap = {"killed_at": {number: block}, "later": later}
+    begun = task_of(shards, tmp_path / "run", "SDSoftmax", **mishap)
     assert number not in run_together(begun, count)
     if not begun.out.exists():  # it is whole if a worker was killed after the last batch
         left = partial_of(begun.out).exists()
-        in_first_epoch = block <= -(-shards.n_shards // TOLD["together"])
+        in_first_epoch = block <= -(-shards.n_shards // OPTIONS["together"])
         assert left or in_first_epoch  # before the first epoch is over, nothing is kept
         said = run_together(replace(begun, killed_at={}, resume=left), 2)
         assert said[0].startswith("sent"), said
@@ -178,15 +183,15 @@ def test_the_command_starts_workers_that_give_the_bytes_of_one_process(shards, b
     assert bytes_of(tmp_path / "run") == by_one("BPR")
 
 
-def test_what_is_told_is_as_large_as_is_said(shards, tmp_path):
-    """A visit takes 4 D + 8 (P + N) + 16 bytes; all tell as many visits as the one with most."""
+def test_the_bytes_that_are_sent_follow_the_formula(shards, tmp_path):
+    """A visit takes 4 D + 8 (P + N) + 16 bytes; all send as many visits as the worker with most."""
     settings = SMALL["SDSoftmax"] | {
         "epochs": 2, "batch_size": 4096, "sampler__positives_per_visit": 2, "n_negatives": 5,
         "item_memory": 0,
     }  # fmt: skip
     task = replace(task_of(shards, tmp_path / "run", "SDSoftmax", here=1), settings=settings)
     said = run_together(task, 2)
-    test = hold(shards, users=TOLD["test_users"], share=TEST_SHARE, seed=0)
+    test = hold(shards, users=OPTIONS["test_users"], share=TEST_SHARE, seed=0)
     train = Without(shards, test.rows_E)
     valid = hold(train, users=5000, share=VALID_SHARE, seed=0, stream=Stream.SPLIT_VALID)
     visits = 0
@@ -205,7 +210,7 @@ def test_a_number_that_no_worker_can_have_is_refused(monkeypatch):
         meeting.from_environment()
 
 
-def test_one_process_has_everything_and_tells_nobody():
+def test_one_process_has_everything_and_sends_nothing():
     alone = workers.Workers()
     alone.send(do="run_epoch")
     alone.meet()

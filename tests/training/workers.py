@@ -36,12 +36,12 @@ class Task:
     out: Path
     system: str
     settings: dict[str, Any]
-    told: dict[str, Any]
+    options: dict[str, Any]
     resume: bool = False
     here: int | None = None
     """How many processes are on one machine, one after the other; None if all are."""
     stop_after: int | None = None
-    """The number of epochs after which the run is asked to stop."""
+    """The number of epochs after which the run is to stop."""
     killed_at: dict[int, int] = field(default_factory=dict)
     """The block of users at whose batches a process is killed, by its number."""
     later: float = 0.0
@@ -49,9 +49,9 @@ class Task:
     broken: int | None = None
     """The process whose disk is full."""
     others: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """The settings of a process that are not those of all."""
+    """Different settings of a process."""
     elsewhere: dict[int, Path] = field(default_factory=dict)
-    """The shards of a process that are not those of all."""
+    """Different shards of a process."""
     versions: dict[int, str] = field(default_factory=dict)
     """The version of sdgar of a process that is not that of all."""
 
@@ -115,28 +115,28 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
     _mishaps(task, number)
     settings = task.settings | task.others.get(number, {})
     model = getattr(sdgar, task.system)(**settings)
-    shards, told = Shards.open(task.elsewhere.get(number, task.shards)), dict(task.told)
+    shards, options = Shards.open(task.elsewhere.get(number, task.shards)), dict(task.options)
     run.__version__ = task.versions.get(number, run.__version__)
-    asked = []
+    calls = []
 
     def stop() -> Any:
-        asked.append(True)
-        return SIGTERM if len(asked) == task.stop_after else None
+        calls.append(True)
+        return SIGTERM if len(calls) == task.stop_after else None
 
-    every = {"checkpoint_every": told.pop("checkpoint_every", 0.0)}
+    every = {"checkpoint_every": options.pop("checkpoint_every", 0.0)}
     if number:
-        follow_run(model, shards, out=task.out, workers=together, **told)
+        follow_run(model, shards, out=task.out, workers=together, **options)
     else:
         run_shards(
             model, shards, out=task.out, workers=together, stop=stop, resume=task.resume,
-            **told, **every,
+            **options, **every,
         )  # fmt: skip
     meeting.leave()
     return f"sent {together.sent}"
 
 
 def _mishaps(task: Task, number: int) -> None:
-    """Let what is to happen to this process happen."""
+    """Patch this process so that its mishaps happen."""
     from sdgar.scale.shared_engine import SharedCpuEngine
     from sdgar.scale.users import UsersOnDisk
 
