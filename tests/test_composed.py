@@ -26,6 +26,7 @@ from sdgar.systems.make import make
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.checkpoints import Checkpoints
+from sdgar.training.fitting import Fit
 
 USERS, ITEMS = 24, 30
 
@@ -339,11 +340,15 @@ def test_a_network_goes_on_after_an_interruption_as_if_there_had_been_none(
     def kept() -> Checkpoints:
         return Checkpoints(tmp_path, {}, device=torch.device("cpu"), every=0.0)
 
+    def fitted(**how) -> Composed:
+        most, some = parts
+        return recipe_of(model).fit(Fit(rows=most, valid=some, refit=True, **how))
+
     with pytest.raises(Stopped):
-        model.fit(*parts, refit=True, on_epoch=interrupt, checkpoints=kept())
+        fitted(on_epoch=interrupt, checkpoints=kept())
     checkpoints = kept()
-    assert "going on" in checkpoints.resume()[-1]
-    again = model.fit(*parts, refit=True, checkpoints=checkpoints).recommend(k=5)
+    assert "resuming" in checkpoints.resume()[-1]
+    again = fitted(checkpoints=checkpoints).recommend(k=5)
     whole = model.fit(*parts, refit=True)
     assert again.equals(whole.recommend(k=5))
     if discriminator == "sequence":

@@ -99,7 +99,11 @@ def test_the_table_of_parts_is_that_of_the_registers():
 def test_what_is_computed_at_once_also_says_how_it_came_to_be(system):
     data = rows()
     trained = recipe_of(system.fit(data)).trained
-    assert (trained.engine, trained.epochs, trained.chosen_epoch) == (system.computed_by, 0, None)
+    assert (trained.engine, trained.epochs, trained.chosen_epoch) == (
+        recipe_of(system).spec.computed_by,
+        0,
+        None,
+    )
     assert trained.log == ()
     assert recipe_of(system).loop is None
     assert "Computed in" in repr(trained)
