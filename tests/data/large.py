@@ -12,7 +12,7 @@ from sdgar.kernels import optional
 
 @contextmanager
 def as_of_many_rows() -> Iterator[None]:
-    """Let kernels do all that they can do."""
+    """Make kernels do all that they can do."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(optional, "LEAST", 0)
         yield

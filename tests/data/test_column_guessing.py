@@ -64,7 +64,7 @@ def test_the_sentence_says_what_was_guessed_and_how_to_change_it() -> None:
 def test_two_columns_like_a_time_are_not_used_and_noted() -> None:
     columns, notes = resolve(["user", "item", "date", "ts"], ReadOptions())
     assert columns.time is None
-    assert "date and ts all are named like a time" in notes[0]
+    assert "date and ts are all named like a time" in notes[0]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_two_columns_like_a_time_are_not_used_and_noted() -> None:
         ("user item stars score", {"min_rating": 3}, "ambiguous_column", "stars and score"),
     ],
 )
-def test_what_nobody_can_tell_is_a_usage_error(
+def test_what_is_unclear_is_a_usage_error(
     names: str, options: dict[str, Any], code: str, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:

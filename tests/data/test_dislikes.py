@@ -90,7 +90,7 @@ def test_named_kinds_are_dislikes_as_the_usual_ones_are():
         read(extra, kinds=("skip",), dislike_kinds=("skip",))
     with pytest.raises(UsageError, match="names no kind"):
         read(extra, dislike_kinds=("",))
-    with pytest.raises(UsageError, match="--kind-column none for none"):
+    with pytest.raises(UsageError, match="--kind-column none does not"):
         read(extra, dislike_kinds=("pass",), kind="none")
     with pytest.warns(UserWarning, match="no row has the kind 'pas'"):
         read(extra, dislike_kinds=("pas",))
@@ -126,7 +126,7 @@ def test_commands_learn_from_kinds_and_leave_them_out(system, tmp_path):
     )  # fmt: skip
     assert result["engine"] == "eager"
     model = sdgar.load(tmp_path / "run")
-    assert model.about["hyper_parameters"]["dislikes"] == 0.1
+    assert model.about["hyper_parameters"]["sampler__dislikes"] == 0.1
     lists = model.recommend(k=7).drop_nulls("item")
     assert not {(f"u{u}", f"i{(u + 5) % 7}") for u in range(8)} & set(
         zip(lists["user"], lists["item"], strict=True)

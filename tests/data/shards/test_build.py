@@ -276,7 +276,7 @@ def test_users_are_numbered_alike_however_many_are_merged_at_once(file, tmp_path
     assert sorted(itertools.chain(*wanted)) == list(range(shards.n_users))
 
 
-def test_other_files_or_options_begin_anew_and_that_is_said(file, tmp_path, monkeypatch):
+def test_other_files_or_options_start_again_and_that_is_said(file, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
