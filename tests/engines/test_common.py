@@ -86,7 +86,7 @@ def test_memory_that_is_not_there_is_refused_and_leaves_nothing(tmp_path, monkey
     monkeypatch.setattr(common, "_folders", lambda: [tmp_path])
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     store = Store()
-    with pytest.raises(ResourceError, match=r"need 1,000 bytes of memory that they share.*TMPDIR"):
+    with pytest.raises(ResourceError, match=r"share 1,000 bytes of memory.*TMPDIR"):
         common._reserved(1000, store, "key")
     assert store == {"key": ""}
     assert not list(tmp_path.iterdir())
