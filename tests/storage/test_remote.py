@@ -121,7 +121,7 @@ def test_a_file_that_is_not_that_of_its_manifest_is_refused(shards, cache):
     assert not list(cache.rglob("items.npy"))
     MEMORY.pipe(path, bytes(data[:-1]))
     with pytest.raises(
-        ResourceError, match=r"shard-00001/items\.npy has .* bytes, and the manifest"
+        ResourceError, match=r"shard-00001/items\.npy has .* bytes, and its manifest"
     ):
         Shards.open("memory://bucket/events.shards")
     MEMORY.rm(path)

@@ -219,7 +219,7 @@ def test_diversity_of_lists_is_one_minus_the_mean_cosine(parts):
     found = effect_of(Rules.none().using(diversity=0.6), model, parts.held_out, ks=(4,))
     without, ruled = found.means()
     assert ruled["diversity@4"] > without["diversity@4"]
-    vectors = model.factors.item_ID.numpy().astype(float)
+    vectors = model.factors.item_ID.astype(float)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     held = {parts.held_out.users.values[u] for u in parts.held_out.users_E}
     lists = model.recommend_lists(sorted(held & set(model.users.values)), k=4).items_TK
