@@ -54,7 +54,7 @@ def warn_of_known(held_out: HeldOut, seen: History) -> None:
 
 
 def overlap(known: int, trained: int, rows: int) -> str:
-    """Say what held-out rows mean that the history has too."""
+    """Return what held-out rows mean that the history has too."""
     if known > trained:
         return (
             f"{known:,} of {rows:,} held-out rows are of items that their user has already, most "

@@ -15,7 +15,7 @@ DRAWS_AT_ONCE = 1 << 21
 def interval(
     values_TM: NDArray[np.float64], level: float, resamples: int, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the percentile bootstrap interval of the mean over T of each column.
+    """Return the percentile bootstrap interval of the mean over T of each column.
 
     A resample is how often each user was drawn, so all its means are one matrix product. Users
     whose value is NaN are left out of the mean of that column.

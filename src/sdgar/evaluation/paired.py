@@ -47,7 +47,7 @@ class Paired:
     """
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
 
@@ -110,7 +110,7 @@ def _t_test(difference_T: NDArray[np.float64]) -> float:
 
 
 def _sign_flip(difference_T: NDArray[np.float64], seed: int) -> float:
-    """Give the two-sided p of the mean: with no difference between the two, every sign is a coin.
+    """Return the two-sided p of the mean: with no difference between the two, every sign is a coin.
 
     p = (1 + #{ |Σ ±d_u| ≥ |Σ d_u| }) / (1 + flips)
     """

@@ -84,14 +84,14 @@ class Report(Described):
         )
 
     def means(self) -> dict[str, float]:
-        """Give the mean of each metric over the users who have it, then the overall metrics.
+        """Return the mean of each metric over the users who have it, then the overall metrics.
 
         A metric that no user has is NaN, which only a group can bring about.
         """
         return {name: _mean(values_T) for name, values_T in self.per_user.items()} | self.overall
 
     def frame(self, like: object = None) -> Any:
-        """Give a table with a row for each user: the id, and a column for each metric of a user.
+        """Return a table with a row for each user: the id, and a column for each metric of a user.
 
         It is of Polars, or of pandas if ``like`` is pandas. A metric that is not defined for a user
         is null there (NaN in pandas).
@@ -110,7 +110,7 @@ class Report(Described):
     def by(
         self, what: str, *, users: Facts | None = None, items: Facts | None = None
     ) -> dict[str, Report]:
-        """Give a report for each group of users or of held-out items.
+        """Return a report for each group of users or of held-out items.
 
         ``activity`` groups users by the length of their history, in quarters; ``popularity`` groups
         held-out rows by how many users have the item, in quarters. Any other word is a column of
@@ -148,7 +148,7 @@ class Report(Described):
         return dict(self._found[asked])
 
     def as_dict(self, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
-        """Give plain values, for JSON."""
+        """Return plain values, for JSON."""
         means, intervals = self.means(), self.intervals(level, resamples, seed)
         return {
             "definition": self.definition,

@@ -57,17 +57,17 @@ class Network:
         return next(self.module.parameters()).device
 
     def tensors(self) -> dict[str, Tensor]:
-        """Give parameters and buffers by name."""
+        """Return parameters and buffers by name."""
         return {name: tensor.detach() for name, tensor in self.module.state_dict().items()}
 
     def with_tensors(self, named: Mapping[str, Tensor]) -> Self:
-        """Give the same network with other parameters, which do not change with this one's."""
+        """Return the same network with other parameters, which do not change with this one's."""
         module = deepcopy(self.module)
         module.load_state_dict(named)
         return replace(self, module=module)
 
     def copied(self) -> Self:
-        """Give the network as it is now, whatever becomes of the module."""
+        """Return the network as it is now, whatever becomes of the module."""
         return self.with_tensors(self.tensors())
 
     def answer(self) -> Tensor:
@@ -75,12 +75,12 @@ class Network:
         raise NotImplementedError
 
     def facts(self) -> dict[str, Any]:
-        """Say which network it is."""
+        """Return which network it is."""
         said = {"name": self.name, "settings": dict(self.settings), "users": self.n_users}
         return {"module": said}
 
     def to_saved(self) -> Tensors:
-        """Give the arrays that a saved network holds."""
+        """Return the arrays that a saved network holds."""
         if not self.name:
             raise UsageError(
                 "a network is saved by the name of its class, and this one has none. Register it "
@@ -156,7 +156,7 @@ class Encoder(Network):
         return h_TD
 
     def answer(self) -> Tensor:
-        """Give the vectors of two contexts that have the first items."""
+        """Return the vectors of two contexts that have the first items."""
         items_E = torch.arange(min(5, self.n_items))
         return self.fold_in(torch.tensor([0, 1, len(items_E)]), items_E)
 

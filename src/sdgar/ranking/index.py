@@ -115,7 +115,7 @@ class ItemIndex:
         seen: History | None = None,
         blocked_I: NDArray[np.bool_] | None = None,
     ) -> TopK:
-        """Give what ``sdgar.ranking.topk.top_k`` gives, but for items that are overlooked.
+        """Return what ``sdgar.ranking.topk.top_k`` gives, but for items that are overlooked.
 
         Exact are the lists of users who have seen thousands of items, those that would not be full,
         and all lists where few items are allowed. The model must be one that this index serves.
@@ -174,7 +174,7 @@ class ItemIndex:
         return found, int(bad)
 
     def _own_room(self, n_items: int) -> tuple[NDArray[Any], ...]:
-        """Give room for three numbers an item, which each thread has once."""
+        """Return room for three numbers an item, which each thread has once."""
         if not hasattr(self._room, "arrays"):
             types = np.uint8, np.float32, np.int32
             self._room.arrays = tuple(np.zeros(n_items, one) for one in types)
@@ -191,7 +191,7 @@ class _Spans(NamedTuple):
 
     @classmethod
     def of(cls, seen: History | None, users_B: NDArray[np.int64]) -> _Spans:
-        """Give the items that each user has seen."""
+        """Return the items that each user has seen."""
         if seen is None:
             none_B = np.zeros(len(users_B), np.int64)
             return cls(none_B, none_B, np.zeros(0, np.int32))
@@ -199,12 +199,12 @@ class _Spans(NamedTuple):
         return cls(first_B, last_B, np.ascontiguousarray(seen.items_E))
 
     def rows(self, at_B: NDArray[np.int64]) -> _Spans:
-        """Give the items of some of these users."""
+        """Return the items of some of these users."""
         return self._replace(first_B=self.first_B[at_B], last_B=self.last_B[at_B])
 
 
 def recall(found_TK: NDArray[np.int32], exact_TK: NDArray[np.int32]) -> float:
-    """Give the share of the items of exact lists that are in the lists that were found."""
+    """Return the share of the items of exact lists that are in the lists that were found."""
     pairs = zip(found_TK, exact_TK, strict=True)
     hits = sum(np.isin(exact_K[exact_K >= 0], found_K).sum() for found_K, exact_K in pairs)
     return float(hits / max(1, (exact_TK >= 0).sum()))

@@ -58,7 +58,7 @@ class InvertedFile:
         looked_into: int,
         blocked_I: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.int64]:
-        """Give about the n items with the largest u · v + b for each u, in no exact order.
+        """Return about the n items with the largest u · v + b for each u, in no exact order.
 
         A search looks into so many lists, and finds no item that is blocked. There is -1 behind
         the last item that is found.
@@ -77,7 +77,7 @@ class InvertedFile:
 
 
 def _on_sphere(item_ID: NDArray[np.float32], bias_I: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give x_i, all of length 1, with zeros up to a width that suits faiss."""
+    """Return x_i, all of length 1, with zeros up to a width that suits faiss."""
     n_items, dim = item_ID.shape
     square_I = np.einsum("id,id->i", item_ID, item_ID) + bias_I**2
     if not np.isfinite(square_I).all():

@@ -35,7 +35,7 @@ ABOUT = "new_items"
 def grown(
     saved: Artifact, events: Events | None, features: Features | None, *, skip_unknown: bool
 ) -> Artifact:
-    """Give a model that knows new items too; see ``Recommender.add_items``."""
+    """Return a model that knows new items too; see ``Recommender.add_items``."""
     if events is None and features is None:
         raise UsageError(
             "there is nothing to add: give events of new items, features, or both.",
@@ -74,7 +74,7 @@ def _require_growing(saved: Artifact) -> None:
 
 
 def _rows_of(saved: Artifact, events: Events, *, skip_unknown: bool) -> Interactions:
-    """Give the rows of new items, of users whom the model knows."""
+    """Return the rows of new items, of users whom the model knows."""
     rows = events if isinstance(events, Interactions) else _listed(events)
     if rows.weight_E is not None:
         warnings.warn(
@@ -107,7 +107,7 @@ def _rows_of(saved: Artifact, events: Events, *, skip_unknown: bool) -> Interact
 
 
 def _listed(events: Any) -> Interactions:
-    """Give one row for every user of every new item."""
+    """Return one row for every user of every new item."""
     if not isinstance(events, Mapping) or not all(is_column(users) for users in events.values()):
         raise UsageError(
             "events of new items are sdgar.read(file), or lists of users by item, such as "
@@ -128,7 +128,7 @@ def _listed(events: Any) -> Interactions:
 
 
 def _with_cold(saved: Artifact, features: Features) -> Artifact:
-    """Give the model with all items of the features, those that it does not know as cold ones."""
+    """Return the model with all items of the features, those that it does not know as cold ones."""
     new = features.ids.values[saved.items.index_of(features.ids.values) < 0]
     if not len(new):
         return saved
@@ -154,7 +154,7 @@ def _with_cold(saved: Artifact, features: Features) -> Artifact:
 
 
 def _with_events(saved: Artifact, rows: Interactions) -> Artifact:
-    """Give the model with the items of some rows, by their vectors and weights."""
+    """Return the model with the items of some rows, by their vectors and weights."""
     new = rows.items.values[saved.items.index_of(rows.items.values) < 0]
     before = saved.history
     more, _ = _united(saved, new)
@@ -194,7 +194,7 @@ def _with_events(saved: Artifact, rows: Interactions) -> Artifact:
 
 
 def _united(saved: Artifact, new: NDArray[Any]) -> tuple[Artifact, NDArray[np.int64]]:
-    """Give the model with room for new ids, and where its own items stand from now on."""
+    """Return the model with room for new ids, and where its own items stand from now on."""
     own = saved.items
     items = Ids(np.unique(np.concatenate(common_kind(own.values, _spelt_as(own, new)))))
     place_I = items.index_of(own.values)
@@ -212,7 +212,7 @@ def _united(saved: Artifact, new: NDArray[Any]) -> tuple[Artifact, NDArray[np.in
 
 
 def _spelt_as(own: Ids, new: NDArray[Any]) -> NDArray[Any]:
-    """Give new ids in the type of the model's: an integer and its plain spelling are the same."""
+    """Return new ids in the type of the model's: an integer and its plain spelling are the same."""
     if own.kind == "text":
         return np.array([*map(str, new.tolist()), None], dtype=object)[:-1]
     if new.dtype.kind in "iu":

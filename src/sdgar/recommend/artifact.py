@@ -214,7 +214,7 @@ def load(path: str | Path, *, mapped: bool = False) -> Artifact:
 
 
 def _named(of_rule: Tensors) -> Tensors:
-    """Give the arrays of a rule the names that they have among those of the model."""
+    """Return the arrays of a rule the names that they have among those of the model."""
     return {_RULE + name: array for name, array in of_rule.items()}
 
 

@@ -31,7 +31,7 @@ def explain(
     reasons: int,
     index: Finder | None = None,
 ) -> Reasons:
-    """Give the reasons for these items, or for the k best ones."""
+    """Return the reasons for these items, or for the k best ones."""
     most, k = length("reasons", reasons), length("k", k)
     asked = _asked(questions, user, history)
     if items is None:

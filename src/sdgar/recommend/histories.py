@@ -20,7 +20,7 @@ Histories = Interactions | Mapping[Any, Iterable[Any]] | Iterable[Iterable[Any]]
 
 
 def rows_of(histories: Histories) -> Interactions:
-    """Give one row for every item of every new user."""
+    """Return one row for every item of every new user."""
     if isinstance(histories, Interactions):
         if histories.weight_E is not None:
             _warn_of_weights()
@@ -41,7 +41,7 @@ def rows_of(histories: Histories) -> Interactions:
 
 
 def _lists_of(histories: Any) -> dict[Any, list[Any]]:
-    """Give the items of each new user, in their order."""
+    """Return the items of each new user, in their order."""
     if not isinstance(histories, Mapping):
         if not is_column(histories):
             raise _bad_history(histories)
@@ -86,7 +86,7 @@ def _warn_of_weights() -> None:
 
 
 def history_of(seen: Interactions, users: Ids, items: Ids) -> History:
-    """Give rows in the numbers of a model, without those of users or items it does not know."""
+    """Return rows in the numbers of a model, without those of users or items it does not know."""
     users_E = users.index_of(seen.users.values)[seen.users_E]
     items_E = items.index_of(seen.items.values)[seen.items_E]
     known = (users_E >= 0) & (items_E >= 0)
@@ -96,7 +96,7 @@ def history_of(seen: Interactions, users: Ids, items: Ids) -> History:
 def new_contexts(
     lists: Sequence[Sequence[Any]], items: Ids
 ) -> tuple[NewContexts, NDArray[np.bool_]]:
-    """Give the histories of new users as a model takes them, and who has an item that it knows.
+    """Return the histories of new users as a model takes them, and who has an item that it knows.
 
     This is for requests, of which each counts: ids that are neither text nor integers, and those
     that the model does not know, are left out, and users whom that leaves without any item are none

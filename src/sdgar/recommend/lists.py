@@ -52,7 +52,7 @@ class Lists:
         return short_T
 
     def dicts(self, names: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-        """Give one object for each question, as JSON can hold it.
+        """Return one object for each question, as JSON can hold it.
 
         With ``names`` each entry has a name too; one that has none goes by its id.
         """
@@ -87,7 +87,7 @@ class Lists:
         ]
 
     def _said(self, row_R: NDArray[np.int64], place_R: NDArray[np.int64]) -> NDArray[Any]:
-        """Give the words of the rules about each entry as one text."""
+        """Return the words of the rules about each entry as one text."""
         assert self.notes is not None
         said_R = np.empty(len(row_R), object)
         for at, (row, place) in enumerate(zip(row_R.tolist(), place_R.tolist(), strict=True)):
@@ -101,7 +101,7 @@ class Lists:
         return self.cold_I[listed_R] & (listed_R >= 0)
 
     def _because(self) -> NDArray[Any]:
-        """Give the ids of the reasons, and None where there is none."""
+        """Return the ids of the reasons, and None where there is none."""
         assert self.why_TK is not None
         flat = self.why_TK.reshape(-1)
         return _where(flat >= 0, self.ids.at(flat.clip(min=0))).reshape(self.why_TK.shape)
@@ -141,7 +141,7 @@ class Lists:
 def table(
     columns: dict[str, NDArray[Any]], types: Mapping[str, str] | None = None, *, like: object
 ) -> Any:
-    """Give a frame whose columns have the same types however many rows there are."""
+    """Return a frame whose columns have the same types however many rows there are."""
     from sdgar.data.tables import to_table
 
     said = {"score": "float64", "short": "bool", "basis": "text", "cold": "bool", **(types or {})}
@@ -157,7 +157,7 @@ def _kind(values: NDArray[Any]) -> str:
 
 
 def _where(has_R: NDArray[np.bool_], values_R: NDArray[Any]) -> NDArray[Any]:
-    """Give the values, and None where there is none."""
+    """Return the values, and None where there is none."""
     column_R = np.full(len(has_R), None, dtype=object)
     column_R[has_R] = values_R[has_R].tolist()
     return column_R

@@ -98,7 +98,7 @@ def among_cold(
 
 
 def _only(test: Interactions, items: NDArray[Any]) -> Interactions:
-    """Give the test rows of some items."""
+    """Return the test rows of some items."""
     kept_E = (Ids(np.sort(items)).index_of(test.items.values) >= 0)[test.items_E]
     if not kept_E.any():
         raise DataError(
@@ -172,7 +172,7 @@ def new_among(
 
 
 def folded(model: Recommender, histories: Interactions) -> Recommender:
-    """Give a model for all of these users who have an item that it knows."""
+    """Return a model for all of these users who have an item that it knows."""
     require_rows("histories", histories)
     known_E = (model.items.index_of(histories.items.values) >= 0)[histories.items_E]
     if known_E.all():

@@ -17,7 +17,7 @@ from sdgar.recommend.unknown import index_of
 
 
 def pairs_table(questions: Questions, ids: Ids, users: Raw, items: Raw, fallback: str) -> Any:
-    """Give a frame with the score of each user for the item beside it."""
+    """Return a frame with the score of each user for the item beside it."""
     whom, what = _paired(several(users, "users"), several(items, "items"), users, items)
     asked = questions.about_users(whom, fallback)
     items_T = index_of(ids, what, "item", fallback)
@@ -37,7 +37,7 @@ def pairs_table(questions: Questions, ids: Ids, users: Raw, items: Raw, fallback
 def _paired(
     users: list[Any], items: list[Any], raw_users: Any, raw_items: Any
 ) -> tuple[list[Any], list[Any]]:
-    """Give as many users as items; a single id stands beside all of the other side."""
+    """Return as many users as items; a single id stands beside all of the other side."""
     if _is_one(raw_users):
         users = users * len(items)
     elif _is_one(raw_items):

@@ -72,21 +72,21 @@ class Asked:
         return len(self.index_T)
 
     def own_of(self, number: int) -> NDArray[np.int64]:
-        """Give the items that one of them has and likes."""
+        """Return the items that one of them has and likes."""
         return self.own.of(int(self.index_T[number])).astype(np.int64)
 
     def rows(self, part: slice | NDArray[Any]) -> Asked:
-        """Give some of them."""
+        """Return some of them."""
         columns = {name: values[part] for name, values in self.columns.items()}
         taught_T = None if self.taught_T is None else self.taught_T[part]
         return replace(self, columns=columns, index_T=self.index_T[part], taught_T=taught_T)
 
     def unless(self, fallback: str) -> Asked:
-        """Give all of them, or leave out those that are unknown if these are to be skipped."""
+        """Return all of them, or leave out those that are unknown if these are to be skipped."""
         return self.rows(self.index_T >= 0) if fallback == "skip" else self
 
     def unseen(self) -> Asked:
-        """Give the same without anything that they have already."""
+        """Return the same without anything that they have already."""
         nothing = np.zeros(self.seen.n_users + 1, np.int64)
         return replace(self, seen=History(nothing, np.zeros(0, np.int32)))
 
@@ -182,7 +182,7 @@ class Questions:
         return Asked(folded, new.union(seen), columns, numbered(known_U), new)
 
     def folded(self, rows: Interactions, *, skip_unknown: bool) -> tuple[Model, History]:
-        """Give a model for the users of these rows, who are new, and what they have."""
+        """Return a model for the users of these rows, who are new, and what they have."""
         saved = self._saved
         if not skip_unknown:
             index_of(saved.items, rows.items.values.tolist(), "item", "error")
@@ -199,7 +199,7 @@ class Questions:
         return saved.model.fold_in(NewContexts(new, in_order(rows, saved.items))), new
 
     def unliked(self, rows: Interactions) -> tuple[History | None, NDArray[np.bool_] | None]:
-        """Give what new users know and do not like, and which of it does not speak against."""
+        """Return what new users know and do not like, and which of it does not speak against."""
         told = rows.unliked
         if told is None:
             return None, None
@@ -229,7 +229,7 @@ class Questions:
         return blocked_I
 
     def _taught(self, index_T: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which of these users have a row that was learned from."""
+        """Return which of these users have a row that was learned from."""
         indptr_U1 = self._saved.history.indptr_U1
         taught_T: NDArray[np.bool_] = indptr_U1[index_T + 1] > indptr_U1[index_T]
         return taught_T
@@ -350,14 +350,14 @@ def labels(ids: Ids, asked: list[Any], index_T: NDArray[np.int64]) -> NDArray[An
 
 
 def _as_integer(raw: Any) -> Any:
-    """Give an integer for its plain decimal spelling, and everything else as it is."""
+    """Return an integer for its plain decimal spelling, and everything else as it is."""
     if isinstance(raw, str) and len(raw) < 20 and raw.isascii() and raw.lstrip("-").isdecimal():
         return int(raw) if str(int(raw)) == raw else raw
     return raw
 
 
 def _by_field(fields: Fields | None, ids: list[Any]) -> dict[str, NDArray[Any]]:
-    """Give the columns that say who was asked about: one, or one for each field."""
+    """Return the columns that say who was asked about: one, or one for each field."""
     if fields is None:
         return {"user": _column(ids)}
     rows = [json.loads(text) for text in ids]
@@ -365,7 +365,7 @@ def _by_field(fields: Fields | None, ids: list[Any]) -> dict[str, NDArray[Any]]:
 
 
 def _column(values: list[Any]) -> NDArray[Any]:
-    """Give ids as a column of one type: integers, or text if that is what all of them can be."""
+    """Return ids as a column of one type: integers, or text if that is what all of them can be."""
     try:
         return held(values)
     except DataError:

@@ -48,7 +48,7 @@ class Reasons:
         return rest_B
 
     def dicts(self, names: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-        """Give one object for each item, as JSON can hold it, with names if there are some."""
+        """Return one object for each item, as JSON can hold it, with names if there are some."""
 
         def said(number: int) -> dict[str, Any]:
             own = self.ids.at(np.array([number])).tolist()[0]
@@ -78,7 +78,7 @@ class Reasons:
         ]  # fmt: skip
 
     def frame(self, like: object = None) -> Any:
-        """Give a table with a row for each reason, and one for the rest of each score.
+        """Return a table with a row for each reason, and one for the rest of each score.
 
         The columns are the context, item, score, place, because, share, by_weights and by_vectors.
         A rest has no item in ``because``; the shares of an item add up to its score.
@@ -122,7 +122,7 @@ def shares_of(asked: Asked, number: int, items_B: NDArray[np.int64]) -> Contribu
 
 
 def explained(asked: Asked, items_B: NDArray[np.int64], most: int, ids: Ids) -> Reasons:
-    """Give the reasons for the scores of some items, for the one who is asked about."""
+    """Return the reasons for the scores of some items, for the one who is asked about."""
     shares = shares_of(asked, 0, items_B)
     history_H = asked.own_of(0)
     total_BH, weights_BH, vectors_BH = shares.total_BH, shares.weights_BH, shares.vectors_BH
@@ -139,7 +139,7 @@ def explained(asked: Asked, items_B: NDArray[np.int64], most: int, ids: Ids) -> 
 
 
 def first_reasons(asked: Asked, items_TK: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Give the number of the item of the history that speaks most for each entry of the lists.
+    """Return the number of the item of the history that speaks most for each entry of the lists.
 
     It is -1 where nothing in the history speaks for an entry, or a list is not by the model.
     """

@@ -150,7 +150,7 @@ class Recommender(Described):
         return self._popular.bias_I
 
     def with_model(self, model: Model, about: dict[str, Any]) -> Recommender:
-        """Give a recommender of another model of the same users, items and histories."""
+        """Return a recommender of another model of the same users, items and histories."""
         return Recommender(replace(self._saved, model=model, about=about, version=""))
 
     @cached_property
@@ -202,7 +202,7 @@ class Recommender(Described):
         return {"kind": "faiss", "recall": self.index.recall}
 
     def _sweep(self, n_users: int) -> Sweep | None:
-        """Give what finds exact lists of many users faster, if there is such a thing."""
+        """Return what finds exact lists of many users faster, if there is such a thing."""
         worth = is_worth_it(n_users, len(self.items)) and can_be_swept(self.model)
         return self._swept if worth else None
 
@@ -245,7 +245,7 @@ class Recommender(Described):
         why: bool = False,
         rules: Rules | Reranking | None = None,
     ) -> Any:
-        """Give the k best items of each user: a frame with user, rank, item, score, short, basis.
+        """Return the k best items of each user: a frame with user, rank, item, score, short, basis.
 
         A context of several fields is a mapping: ``{"user": "ann", "daypart": "evening"}``; it need
         not have occurred in training, if each of its values has. The frame then has a column for
@@ -277,7 +277,7 @@ class Recommender(Described):
     def recommend_lists(
         self, users: Raw | None = None, k: int = 10, **options: Unpack[Options]
     ) -> Lists:
-        """Give what ``recommend`` gives as a record, without a frame: ``.dicts()`` is for JSON.
+        """Return what ``recommend`` gives as a record, without a frame: ``.dicts()`` is for JSON.
 
         >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
         >>> model = sdgar.MostPopular().fit(data).recommender_
@@ -295,7 +295,7 @@ class Recommender(Described):
         rows: int | None = PIECE,
         **options: Unpack[Options],
     ) -> Iterator[Any]:
-        """Give the frame of ``recommend`` as several of about ``rows`` rows; none cuts a list.
+        """Return the frame of ``recommend`` as several of about ``rows`` rows; none cuts a list.
 
         In this way the lists of all users need not fit into memory together. There is at least one
         frame. The options are those of ``recommend``.
@@ -319,7 +319,7 @@ class Recommender(Described):
         rows: int | None = PIECE,
         part: Part = (0, 1),
     ) -> Iterator[Lists]:
-        """Give what ``recommend_in_pieces`` gives as records, without frames.
+        """Return what ``recommend_in_pieces`` gives as records, without frames.
 
         ``part=(n, of)`` gives part n, from 0, of so many parts, which several processes can make:
         one after the other they are what one process gives.
@@ -364,7 +364,7 @@ class Recommender(Described):
         k: int = 10,
         reasons: int = 3,
     ) -> Any:
-        """Say which items of the history speak for each item: a frame whose shares add up.
+        """Return which items of the history speak for each item: a frame whose shares add up.
 
         ``items`` are explained, or the ``k`` best ones. The columns are user, item, score, place,
         because, share, by_weights and by_vectors. Each item has a row for each of its ``reasons``,
@@ -388,7 +388,7 @@ class Recommender(Described):
         k: int = 10,
         reasons: int = 3,
     ) -> Reasons:
-        """Give what ``explain`` gives as a record, without a frame: ``.dicts()`` is for JSON."""
+        """Return what ``explain`` gives as a record, without a frame: ``.dicts()`` is for JSON."""
         return explain(self._questions, self.items, user, items, history, k, reasons, self._finder)
 
     def asked(self, context: One) -> Asked | None:
@@ -402,7 +402,7 @@ class Recommender(Described):
         return found if found.by_model_T.all() else None
 
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
-        """Give a model of the same items for new users, from their histories, without training.
+        """Return a model of the same items for new users, from their histories, without training.
 
         Items the model does not know are refused, or with ``skip_unknown`` left out; a user must
         have at least one that it knows. A model of sequences looks at their order: that of the
@@ -425,7 +425,7 @@ class Recommender(Described):
         features: Features | None = None,
         skip_unknown: bool = False,
     ) -> Recommender:
-        """Give a model that knows new items too, without training; users stay as they are.
+        """Return a model that knows new items too, without training; users stay as they are.
 
         ``events`` say who had to do with each new item: ``sdgar.read(file)``, or lists of users by
         item. The item then gets the vector and the bias that suit the objective of the model, and
@@ -445,7 +445,7 @@ class Recommender(Described):
         return Recommender(grown(self._saved, events, features, skip_unknown=skip_unknown))
 
     def update(self, events: Histories, *, skip_unknown: bool = False) -> Recommender:
-        """Give a model that knows of new events, without training; ``save`` keeps it.
+        """Return a model that knows of new events, without training; ``save`` keeps it.
 
         Events are rows, as ``sdgar.read`` gives them, or lists of items by user. The histories of
         users grow by them, and users who are new are known afterwards. Whoever has a new item is
@@ -463,11 +463,11 @@ class Recommender(Described):
         return Recommender(updated(self._saved, events, skip_unknown=skip_unknown))
 
     def knowing(self, data: Interactions) -> Recommender:
-        """Give a model that knows these rows of its users, whose vectors stay as they are."""
+        """Return a model that knows these rows of its users, whose vectors stay as they are."""
         return Recommender(knowing(self._saved, data))
 
     def rows_with(self, data: Interactions) -> Interactions:
-        """Give rows together with those that this model was trained on and they lack."""
+        """Return rows together with those that this model was trained on and they lack."""
         return with_rows_of(data, self._saved)
 
     def lacks(self, data: Interactions) -> NDArray[np.bool_]:
@@ -477,7 +477,7 @@ class Recommender(Described):
     def similar_items(
         self, items: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"
     ) -> Any:
-        """Give the k items with the most similar vectors, by cosine, the item itself left out.
+        """Return the k items with the most similar vectors, by cosine, the item itself left out.
 
         The columns are like, rank, item, score, short and basis. Where there are no vectors but
         weights from item to item, these are the k items that the item speaks for most. A model with
@@ -488,7 +488,7 @@ class Recommender(Described):
         return self.similar_lists("item", items, k, by=by, fallback=fallback).frame(items)
 
     def similar_users(self, users: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
-        """Give the k users with the most similar vectors, by cosine, the user left out.
+        """Return the k users with the most similar vectors, by cosine, the user left out.
 
         The columns are like, rank, user, score, short and basis; ``fallback`` does what it does in
         ``similar_items``.
@@ -513,7 +513,7 @@ class Recommender(Described):
     def similar_lists(
         self, side: Side, asked: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"
     ) -> Lists:
-        """Give what ``similar_items`` or ``similar_users`` gives as a record, without a frame."""
+        """Return what ``similar_items`` or ``similar_users`` gives as a record, without a frame."""
         if side == "user" and self.fields is not None:
             raise UsageError(
                 f"a context of this model is {', '.join(self.fields.names)}, so that a user has "
@@ -539,7 +539,7 @@ class Recommender(Described):
         return like.lists(asked, k, fallback)
 
     def score_pairs(self, users: Raw, items: Raw, *, fallback: str = "mark") -> Any:
-        """Give the score of each user for the item beside it: user, item, score, basis.
+        """Return the score of each user for the item beside it: user, item, score, basis.
 
         A single id stands beside all of the other side. A pair that the model does not know has no
         score, and its ``basis`` is "unknown"; ``fallback="skip"`` leaves it out, and "error"
@@ -626,7 +626,7 @@ def load(path: str | Path, *, mapped: bool = False) -> Recommender:
 
 
 def most_popular(model: Recommender) -> Recommender:
-    """Give the yardstick of a model: the same users, items and histories, by popularity."""
+    """Return the yardstick of a model: the same users, items and histories, by popularity."""
     factors = popularity(model.history, len(model.items), model.fields)
     context = model.about.get("context", list(USER))
     about = {"system": "popular", "context": context, "seen_by": model.seen_by}

@@ -35,7 +35,7 @@ def summary(
 
 
 def _said_under(value: Any) -> dict[str, Any]:
-    """Give what a saved model says under a name, if it is a table."""
+    """Return what a saved model says under a name, if it is a table."""
     return value if isinstance(value, dict) else {}
 
 

@@ -45,7 +45,7 @@ def tell(unknown: list[Any], ids: Ids, what: str, fallback: str) -> None:
 
 
 def without_items(users: NDArray[Any]) -> str:
-    """Say which new users have no item that the model knows."""
+    """Return which new users have no item that the model knows."""
     who = _counted(users, "new user has", "new users have")
     return f"{who} no item that the model knows: {_some(users)}."
 

@@ -27,7 +27,7 @@ Pairs = NDArray[np.int64]
 
 
 def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifact:
-    """Give a model that knows of these events; see ``Recommender.update``."""
+    """Return a model that knows of these events; see ``Recommender.update``."""
     rows = rows_of(events)
     require_users(saved, rows)
     if not skip_unknown:
@@ -82,7 +82,7 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
 
 
 def knowing(saved: Artifact, data: Interactions) -> Artifact:
-    """Give a model that knows these rows of its users; their vectors stay as they are."""
+    """Return a model that knows these rows of its users; their vectors stay as they are."""
     return replace(
         saved, model=saved.model.with_history(data.history), history=data.history, version=""
     )
@@ -177,7 +177,7 @@ def _in_order(
     of_row_U: NDArray[np.int64],
     n_items: int,
 ) -> NDArray[np.int64] | None:
-    """Give the items of each context with those of the events last, in the order of their times.
+    """Return the items of each context with those of the events last, in the order of their times.
 
     The model keeps no times: what it has stands first, by number. None without times.
     """
