@@ -5,7 +5,7 @@ table at the end says which of them held. What a processor cannot do is left out
 Rounding of any machine is imitated by ``--last-bits`` (last_bits.py), so a fault that shows itself
 only on x86-64 is found on Arm too, and the other way round.
 
-The tests are those that compare numbers which were rounded: scores, losses, gradients, parameters,
+The tests compare rounded numbers: scores, losses, gradients, parameters,
 probabilities, metrics, and what was learned by them. Left out is what is exact on any machine or
 has no numbers: files, commands, interruptions, random words, the order of an epoch, threads that
 wait for each other, and where compiled code is kept. Answers to several threads are left out too:

@@ -85,7 +85,7 @@ FACE = {
     "recommend", "recommender_", "save", "score", "score_pairs", "set_params", "similar_items",
     "similar_users", "thorough", "update",
 }  # fmt: skip
-"""What an estimator shows beside its settings."""
+"""What an estimator shows besides its settings."""
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -34,7 +34,7 @@ METRIC = "ndcg@20"
 
 
 def search_only(monkeypatch, kind, space):
-    """Let a search of a system try these settings alone."""
+    """Make a search of a system try these settings alone."""
     monkeypatch.setattr(kind, "_spec", replace(spec_of(kind), searched=space))
 
 

@@ -39,7 +39,7 @@ QUICK = {"epochs": 4, "early_stopping__every": 1, "dim": 4, "batch_size": 512, "
 
 
 def search_only(monkeypatch, kind, space):
-    """Let a search of a system try these settings alone."""
+    """Make a search of a system try these settings alone."""
     monkeypatch.setattr(kind, "_spec", replace(spec_of(kind), searched=space))
 
 

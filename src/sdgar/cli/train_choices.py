@@ -48,10 +48,15 @@ class SystemChoice:
     """Options from which the system to train is made."""
 
     system: SystemOptions
+    """The options of the system."""
     parts: PartOptions
+    """The options of its parts."""
     training: TrainingOptions
+    """The options of the training."""
     held_out: HeldOutOptions
+    """The options of held-out rows."""
     continuation: ContinuationOptions
+    """The options of an earlier model."""
     given: Mapping[str, str]
     """The options that were written out."""
 

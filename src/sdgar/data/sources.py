@@ -30,7 +30,7 @@ class Events(Protocol):
     """The events of a source while it is open."""
 
     names: tuple[str, ...]
-    """The columns."""
+    """The names of the columns."""
 
     def chunks(self, used: dict[str, str]) -> Iterator[Chunk]:
         """Yield the used columns of all rows, by the part that each plays."""

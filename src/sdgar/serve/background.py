@@ -20,7 +20,7 @@ class PeriodicTask:
     every: float
     """The seconds between two calls."""
     run: Callable[[], None]
-    """The function."""
+    """The function to call."""
     due: float = 0.0
     """The monotonic time of the next call."""
     error: str | None = None

@@ -35,7 +35,7 @@ class Snapshot:
     """A loaded model, ready to answer."""
 
     model: Recommender
-    """The model."""
+    """The loaded model."""
     name: str
     """The name of its folder."""
     facts: dict[str, Any]

@@ -20,7 +20,7 @@ class Variant:
     name: str
     """The name in the log of impressions."""
     snapshot: Snapshot
-    """The model."""
+    """The model of the variant."""
     share: float = 1.0
     """The share of users, from 0 to 1."""
 

@@ -98,13 +98,16 @@ class PartOptions:
         str | None,
         As(metavar="PART", help=f"The part that scores items: {', '.join(DISCRIMINATORS)}."),
     ] = None
+    """The part that scores items."""
     sampler: Annotated[
         str | None,
         As(metavar="PART", help=f"The part that proposes negatives: {', '.join(SAMPLERS)}."),
     ] = None
+    """The part that proposes negatives."""
     objective: Annotated[
         str | None, As(metavar="PART", help=f"The loss: {', '.join(OBJECTIVES)}.")
     ] = None
+    """The loss of the system."""
 
     def named(self) -> dict[str, str]:
         """Return the parts that were named."""

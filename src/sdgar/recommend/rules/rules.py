@@ -294,7 +294,7 @@ class Reranking(Described):
     """Rules with facts of items by id, the options of a request, and a seed."""
 
     rules: Rules
-    """The rules."""
+    """The rules to apply."""
     table: Mapping[Any, Mapping[str, Any]] | None = None
     """The fields of items by id, or None."""
     options: RerankOptions = NO_OPTIONS

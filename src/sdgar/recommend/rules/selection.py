@@ -173,7 +173,7 @@ class Selection:
     """The rules that act while a list is selected."""
 
     caps: tuple[CapRule, ...] = ()
-    """The caps."""
+    """The caps to keep."""
     diversity: DiversityRule | None = None
     """The rule for diversity, if there is one."""
     calibration: CalibrationRule | None = None

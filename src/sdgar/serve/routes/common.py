@@ -38,11 +38,11 @@ class ServerState:
     """The parts of a running server."""
 
     service: Service
-    """Answers requests."""
+    """The service that answers requests."""
     access: Access
     """Decides which requests are allowed."""
     metrics: ServiceMetrics
-    """Counts requests."""
+    """The counters of requests."""
     limits: RequestLimits
     """The limits of requests."""
     reload: Callable[[str, str | None], Snapshot]
