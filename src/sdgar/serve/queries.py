@@ -145,20 +145,20 @@ def rank(snapshot: Snapshot, options: ListOptions, queries: Sequence[Query]) -> 
     common: dict[str, Any] = {"blocked_I": options.blocked.blocked_I, "popular": snapshot.popular}
     ids = snapshot.model.items
     found: list[RankedItems | None] = [None] * len(queries)
-    for places, asked in _groups(snapshot, options, queries):
+    for places, rows in _groups(snapshot, options, queries):
         if options.reranking is None:
-            lists = ranked(asked, options.k, ids, index=snapshot.model.finder, **common)
+            lists = ranked(rows, options.k, ids, index=snapshot.model.finder, **common)
         else:
             assert options.facts is not None
             (lists,) = reranked_in_pieces(
-                asked, options.k, ids, None, options.reranking, options.facts, why=False, **common
+                rows, options.k, ids, None, options.reranking, options.facts, why=False, **common
             )
         ends_T = (lists.items_TK >= 0).sum(axis=1).tolist()
         for t, (place, end) in enumerate(zip(places, ends_T, strict=True)):
             items_K, notes = lists.items_TK[t, :end], lists.notes
             because = None
             if options.reasons:
-                because = reasons_of(snapshot, asked, t, items_K.astype(np.int64), options.reasons)
+                because = reasons_of(snapshot, rows, t, items_K.astype(np.int64), options.reasons)
             found[place] = RankedItems(
                 items_K.tolist(), lists.scores_TK[t, :end].tolist(),
                 None if notes is None else notes[t], because,
@@ -172,8 +172,8 @@ def explained_items(
     """Return the contributions of the history to the scores of some items, or of the k best."""
     if items is None:
         items = rank(snapshot, options, [query])[0].items
-    ((_, asked),) = _groups(snapshot, options, [query])
-    return explained(asked, np.array(items, np.int64), most, snapshot.model.items).dicts()
+    ((_, rows),) = _groups(snapshot, options, [query])
+    return explained(rows, np.array(items, np.int64), most, snapshot.model.items).dicts()
 
 
 def unblocked(lists: Lists, blocked_I: NDArray[np.bool_] | None, k: int) -> list[RankedItems]:
@@ -188,12 +188,12 @@ def unblocked(lists: Lists, blocked_I: NDArray[np.bool_] | None, k: int) -> list
 
 
 def reasons_of(
-    snapshot: Snapshot, asked: Asked, row: int, items_B: Items, most: int
+    snapshot: Snapshot, rows: Asked, row: int, items_B: Items, most: int
 ) -> list[list[dict[str, Any]]]:
     """Return the reasons for the scores of some items of one list; none for popular items."""
-    if not len(items_B) or not asked.by_model_T[row]:
+    if not len(items_B) or not rows.by_model_T[row]:
         return [[] for _ in items_B]
-    one = asked.rows(slice(row, row + 1))
+    one = rows.rows(slice(row, row + 1))
     reasons = explained(one, items_B, most, snapshot.model.items)
     return [entry["because"] for entry in reasons.dicts()]
 

@@ -6,7 +6,7 @@ id is a text or an integer, and is returned as the model spells it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -85,6 +85,8 @@ class HistoryBody(RequestBody):
 class RankingBody(RequestBody):
     """The options of ranked lists."""
 
+    form: ClassVar[str] = ""
+    """The field that names who the lists are for."""
     k: K = 10
     items: Named | None = Field(default=None, description="Only these items are recommended.")
     exclude: Named | None = Field(default=None, description="These items are left out.")
@@ -116,18 +118,21 @@ class RankingBody(RequestBody):
 class UsersBody(RankingBody):
     """A query for lists by the ids of users."""
 
+    form: ClassVar[str] = "users"
     users: Annotated[list[Id], Field(min_length=1, max_length=MOST_ASKED)]
 
 
 class HistoriesBody(RankingBody):
     """A query for lists by the items that users have."""
 
+    form: ClassVar[str] = "histories"
     histories: Annotated[list[HistoryBody], Field(min_length=1, max_length=MOST_ASKED)]
 
 
 class ContextsBody(RankingBody):
     """A query for lists in contexts, if the model's contexts have several fields."""
 
+    form: ClassVar[str] = "contexts"
     contexts: Annotated[list[Context], Field(min_length=1, max_length=MOST_ASKED)]
 
 
@@ -143,6 +148,8 @@ class SimilarBody(RequestBody):
 class ExplainBody(RequestBody):
     """The options of an explanation."""
 
+    form: ClassVar[str] = ""
+    """The field that names whose scores are explained."""
     items: Annotated[list[Id], Field(min_length=1, max_length=MOST_ASKED)] | None = Field(
         default=None, description="The items to explain; the k best items by default."
     )
@@ -154,12 +161,14 @@ class ExplainBody(RequestBody):
 class ExplainUserBody(ExplainBody):
     """A query for the reasons of a user's scores."""
 
+    form: ClassVar[str] = "user"
     user: Id
 
 
 class ExplainHistoryBody(ExplainBody):
     """A query for the reasons of the scores of a user with these items."""
 
+    form: ClassVar[str] = "history"
     history: Annotated[list[Id], Field(min_length=1, max_length=MOST_NAMED)]
 
 

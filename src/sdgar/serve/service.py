@@ -7,7 +7,7 @@ library, and the ranked items become JSON by one function.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,50 +105,60 @@ class Service:
             found |= zip(places, await self._lists(variant, some, body), strict=True)
         lists = [found[at] for at in range(len(requests))]
         self.impressions.add(id, lists)
-        if not isinstance(body, schemas.ContextsBody):
+        if body.form != "contexts":
             named = [*(body.items or ()), *(body.exclude or ())]
             unknown["items"] += unknown_ids(first.model.items, named)
         unknown["items"] = list(dict.fromkeys(unknown["items"]))
         return {"request": id, "lists": lists, "unknown": unknown}
 
-    def _requests(
-        self, id: str, body: schemas.RankingBody, unknown: dict[str, list[Any]]
-    ) -> Iterable[_Request]:
-        """Yield the lists of a request; unknown ids are added to ``unknown``."""
+    def _requests(self, id: str, body: Any, unknown: dict[str, list[Any]]) -> Iterator[_Request]:
+        """Yield the lists of a request; add unknown ids to ``unknown``."""
+        if body.form == "users":
+            return self._of_users(body, unknown["users"])
+        if body.form == "histories":
+            return self._of_histories(id, body, unknown["items"])
+        return self._of_contexts(body)
+
+    def _of_users(self, body: schemas.UsersBody, unknown: list[Any]) -> Iterator[_Request]:
         variants = self.models.current
-        if isinstance(body, schemas.UsersBody):
-            for user in body.users:
-                variant = variants.of(str(user), body.variant)
-                snapshot = variant.snapshot
-                (at,) = snapshot.users_of([user])
-                query = user_query(snapshot, at, self.recent.of(str(user)))
-                if query.basis == "popular":
-                    unknown["users"].append(user)
-                yield _Request(variant, {"user": snapshot.user_id(at, user)}, query)
-        elif isinstance(body, schemas.HistoriesBody):
-            for history in body.histories:
-                variant = variants.of(id if history.id is None else str(history.id), body.variant)
-                query, missing = history_query(variant.snapshot, history.items)
-                unknown["items"] += missing
-                yield _Request(variant, {"user": history.id}, query)
-        elif isinstance(body, schemas.ContextsBody):
-            if body.reasons or body.diversity or body.popularity:
-                raise UsageError(
-                    "lists for contexts do not support reasons, diversity and popularity yet. "
-                    "Leave these out, or query users.",
-                    code="not_for_contexts",
-                )
-            for context in body.contexts:
-                variant = variants.of(str(context.get("user", "")), body.variant)
-                head = {"user": context.get("user"), "context": context}
-                yield _Request(variant, head, context_query(variant.snapshot, context))
+        for user in body.users:
+            variant = variants.of(str(user), body.variant)
+            snapshot = variant.snapshot
+            (at,) = snapshot.users_of([user])
+            query = user_query(snapshot, at, self.recent.of(str(user)))
+            if query.basis == "popular":
+                unknown.append(user)
+            yield _Request(variant, {"user": snapshot.user_id(at, user)}, query)
+
+    def _of_histories(
+        self, id: str, body: schemas.HistoriesBody, unknown: list[Any]
+    ) -> Iterator[_Request]:
+        variants = self.models.current
+        for history in body.histories:
+            variant = variants.of(id if history.id is None else str(history.id), body.variant)
+            query, missing = history_query(variant.snapshot, history.items)
+            unknown += missing
+            yield _Request(variant, {"user": history.id}, query)
+
+    def _of_contexts(self, body: schemas.ContextsBody) -> Iterator[_Request]:
+        if body.reasons or body.diversity or body.popularity:
+            raise UsageError(
+                "lists for contexts do not support reasons, diversity and popularity yet. Leave "
+                "these out, or query users.",
+                code="not_for_contexts",
+            )
+        variants = self.models.current
+        for context in body.contexts:
+            variant = variants.of(str(context.get("user", "")), body.variant)
+            head = {"user": context.get("user"), "context": context}
+            yield _Request(variant, head, context_query(variant.snapshot, context))
 
     async def _lists(
         self, variant: Variant, requests: Sequence[_Request], body: schemas.RankingBody
     ) -> list[dict[str, Any]]:
         """Return the lists of one variant as JSON."""
         snapshot = variant.snapshot
-        rules = not isinstance(body, schemas.ContextsBody)
+        rules = body.form != "contexts"
         options = await self._options(snapshot, body, rules=rules)
         queries = [one.query for one in requests]
         found: list[RankedItems] = await self.batches.ask(BatchKind(snapshot, options), queries)
@@ -230,11 +240,12 @@ class Service:
             answers.append({"item": item, "similar": similar, "short": short, "basis": basis})
         return {"lists": answers, "by": by, "model": snapshot.version}
 
-    async def explain(
-        self, body: schemas.ExplainUserBody | schemas.ExplainHistoryBody
-    ) -> dict[str, Any]:
-        """Return the contributions of the history's items to scores; they add up."""
-        if isinstance(body, schemas.ExplainUserBody):
+    async def explain(self, body: Any) -> dict[str, Any]:
+        """Return the contributions of the history's items to scores; they add up.
+
+        ``body`` is an ``ExplainUserBody`` or an ``ExplainHistoryBody``.
+        """
+        if body.form == "user":
             snapshot = self.models.current.of(str(body.user)).snapshot
             (at,) = snapshot.users_of([body.user])
             user = snapshot.user_id(at, body.user)

@@ -78,8 +78,8 @@ class Snapshot:
         if not len(users_T):
             return False
         try:
-            asked = self.known_users(users_T, exclude_seen=True)
-            reasons_of(self, asked, 0, np.zeros(1, np.int64), 1)
+            rows = self.known_users(users_T, exclude_seen=True)
+            reasons_of(self, rows, 0, np.zeros(1, np.int64), 1)
         except UsageError:
             return False
         return True

@@ -22,9 +22,7 @@ _KINDS = "sqlite:///FILE.db (a file) and postgresql://USER@HOST/NAME (a server)"
 
 def is_address(text: object) -> bool:
     """Return whether a text is the address of a store, rather than the name of a file."""
-    return isinstance(text, Address) or (
-        isinstance(text, str) and _SCHEME.fullmatch(text) is not None
-    )
+    return isinstance(text, str) and _SCHEME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, repr=False)
