@@ -20,6 +20,10 @@ SRC = Path(__file__).parents[1] / "src" / "sdgar"
 MODULES = sorted(SRC.rglob("*.py"))
 
 PLAIN = [
+    "src/sdgar/show",
+    "src/sdgar/serve/commands",
+    "src/sdgar/scale/commands",
+    "src/sdgar/cli",
     "src/sdgar/__init__.py",
     "src/sdgar/__main__.py",
     "src/sdgar/_version.py",

@@ -688,7 +688,6 @@ def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_pat
 @pytest.mark.parametrize(
     "words",
     [
-        ("--fast", "--system", "bpr"),
         ("--fast", "--thorough"),
         ("--thorough", "--sampler", "uniform"),
     ],
@@ -697,6 +696,14 @@ def test_two_choices_of_what_is_trained_are_refused(events, words):
     done = sdgar("train", events / "events.csv", "--out", events / "never", *words)
     assert done.returncode == 2
     assert "Leave one of them out" in done.stderr
+
+
+def test_presets_are_those_of_the_chosen_system(events):
+    words = ("train", events / "events.csv", "--out", events / "preset", "--overwrite")
+    assert "quick" in result_of(sdgar(*words, "--fast", "--json"))["system"]
+    done = sdgar(*words, "--system", "bpr", "--fast")
+    assert done.returncode == 2
+    assert "sdsoftmax" in done.stderr
 
 
 def test_the_bar_of_a_training_knows_the_epochs_that_a_rule_decides():

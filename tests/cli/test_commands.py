@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -71,3 +72,23 @@ def test_a_package_whose_table_cannot_be_loaded_is_named(monkeypatch):
 def test_no_file_of_the_command_line_is_long(package):
     for path in (Path(sdgar.__file__).parent / package).rglob("*.py"):
         assert len(path.read_text().splitlines()) <= 350, path.name
+
+
+def test_train_has_few_parameters_and_a_short_first_page():
+    from sdgar.cli.train import train
+
+    command = commands.command_of("train")
+    assert len(inspect.signature(inspect.unwrap(train), follow_wrapped=False).parameters) <= 24
+    listed = [p for p in command.params if p.opts[0].startswith("-") and command.is_listed(p)]
+    assert len(listed) + 1 <= 20  # and --help
+    assert {"--help-all", "--user-column"} <= {p.opts[0] for p in listed}
+
+
+@pytest.mark.parametrize("name", ["train", "recommend", "evaluate", "compare", "similar"])
+def test_no_type_of_python_is_in_a_help_page(name, monkeypatch, capsys):
+    words = {"train": "--help-all", "recommend": "--help-all"}
+    monkeypatch.setattr(sys, "argv", ["sdgar", name, words.get(name, "--help")])
+    with pytest.raises(SystemExit):
+        main.run()
+    shown = capsys.readouterr().out
+    assert not re.search(r"<\w+>|\| None|list\[|Path\b|\bstr\b", shown)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdgar.cli.options.training import (
-    DEFAULT_SYSTEM,
     METRIC_SETTING,
     ContinuationOptions,
     HeldOutOptions,
@@ -20,6 +19,7 @@ from sdgar.cli.options.training import (
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 from sdgar.settings import VANISHED
+from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
@@ -36,11 +36,6 @@ _NOT_WITH_FROM = (
     "fast", "thorough", "discriminator", "sampler", "objective", "valid", "protocol",
 )  # fmt: skip
 """Options that the earlier model has decided, or that a continuation does not use."""
-_THOROUGH = {
-    "dim": "256", "epochs": "16", "sampler__positives_per_visit": "2", "batch_size": "2048",
-    "sampler__refit_every": "4", "sampler__samples": "64",
-}  # fmt: skip
-"""The settings of --thorough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +69,7 @@ class SystemChoice:
                     code="unused_option",
                 )
         name, parts = self._name_and_parts()
-        preset = _THOROUGH if self.system.thorough else {}
+        name, preset = self._preset(name)
         own = {**preset, **self._settings(parts)}
         training = self.training
         common = {"seed": training.seed, "engine": training.engine, "device": training.device}
@@ -83,17 +78,16 @@ class SystemChoice:
     def _name_and_parts(self) -> tuple[str, dict[str, str]]:
         """Return the system to train and its parts; parts alone mean ``composed``."""
         name, parts = self.system.system, self.parts.named()
-        flag = "--fast" if self.system.fast else "--thorough"
-        if self.system.fast or self.system.thorough:
-            others = ["system", *parts, *(["thorough"] if self.system.fast else [])]
-            for other in others:
-                if other in self.given:
-                    raise UsageError(
-                        f"{flag} chooses what is trained, and so does --{other}. Leave one of "
-                        "them out.",
-                        code="two_systems",
-                    )
-            return "quick" if self.system.fast else DEFAULT_SYSTEM, {}
+        if self.system.fast and self.system.thorough:
+            raise UsageError(
+                "--fast and --thorough are two presets. Leave one of them out.", code="two_systems"
+            )
+        if parts and (self.system.fast or self.system.thorough):
+            raise UsageError(
+                f"--{next(iter(parts))} composes a system, which has no presets. Leave one of them "
+                "out.",
+                code="two_systems",
+            )
         if not parts or name == "composed":
             return name, parts
         if "system" in self.given:
@@ -103,6 +97,18 @@ class SystemChoice:
                 code="system_and_parts",
             )
         return "composed", parts
+
+    def _preset(self, name: str) -> tuple[str, dict[str, str]]:
+        """Return the system of --fast or --thorough, and its settings that are not the default."""
+        from sdgar.systems.recipe import recipe_of, spec_of
+
+        if name not in SYSTEMS or not (self.system.fast or self.system.thorough):
+            return name, {}
+        kind = SYSTEMS[name]
+        preset = kind.fast() if self.system.fast else kind.thorough()
+        usual = recipe_of(type(preset)()).settings
+        chosen = {k: str(v) for k, v in recipe_of(preset).settings.items() if v != usual.get(k)}
+        return spec_of(preset).name, chosen
 
     def _continued(self) -> tuple[Estimator, dict[str, str]]:
         """Return the system of an earlier model, with its settings except those given."""

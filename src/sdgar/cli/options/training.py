@@ -80,10 +80,10 @@ class SystemOptions:
     ] = DEFAULT_SYSTEM
     """The system to train."""
     fast: bool = False
-    """Train in seconds: short for --system quick."""
+    """Train in seconds: the fast preset of the system; of sdsoftmax it is --system quick."""
     thorough: bool = False
-    """Take more time for the last percent: sdsoftmax with D = 256, 16 epochs, and fewer positives
-    that share their negatives."""
+    """Take more time for the last percent: the thorough preset of the system; of sdsoftmax it has
+    D = 256, 16 epochs, and fewer positives that share their negatives."""
     settings: Annotated[list[str] | None, As("--set", "KEY=VALUE")] = None
     """Set a hyper-parameter; repeatable."""
 
