@@ -126,7 +126,7 @@ def test_train_tells_people_what_it_did(events):
         "user=user_id item=item_id",
         "2,400 rows read = 2,400 kept",
         "by time, last 10% of the rows",
-        "going on with all training rows",
+        "continuing with all training rows",
         "ndcg@50",
         "popular @50",
         "--explain-metrics",
@@ -673,7 +673,7 @@ def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_pat
     assert "daypart" in shown
     for more, said in (
         ((), "add --context daypart=…"),
-        (("--context", "daypart=noon", "--fallback", "error"), "knows no daypart 'noon'"),
+        (("--context", "daypart=noon", "--fallback", "error"), "the model has no daypart 'noon'"),
         (("--context", "daypart"), "takes FIELD=VALUE"),
         (("--context", f"daypart={part}", "--context", "daypart=night"), "given already"),
         (("--context", "user=x", "--context", f"daypart={part}"), "given already, by --user"),
