@@ -23,7 +23,7 @@ from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines.fused import gpu, gpu_tables
-from sdgar.kernels.triton import draws, epoch, mixtures, picks, softmax
+from sdgar.kernels.triton import draws, epoch, mixtures, picks
 from sdgar.objectives import (
     PairwiseLogistic,
     CmlHinge,
@@ -71,7 +71,6 @@ for module, names in (
     (epoch, ("claim_rows", "add_gradients", "move_rows")),
     (picks, ("pick_negatives",)),
     (mixtures, ("_draw", "_log_mix", "_log_average")),
-    (softmax, ("_block_sums", "_within_block")),
 ):
     for name in names:
         setattr(module, name, Compiled(getattr(module, name)))
@@ -142,12 +141,6 @@ for weighted, make_model, make_sampler, objective, optimizer, positives, negativ
         )
         mixtures.log_mix(sampler.x_UK, rows_B, sampler.y_IK, others_BS)
         mixtures.log_average(torch.zeros(4, 5), sampler.y_IK, others_BS)
-scores = softmax.Scores(
-    torch.arange(4), torch.zeros(4, 10, dtype=torch.int32), torch.zeros(4, 32),
-    torch.zeros(300, 32), torch.zeros(300), 0.5, 256,
-)
-scores.block_sums()
-scores.within(torch.arange(4), torch.zeros(4, dtype=torch.int64), torch.zeros(4))
 """
 
 
@@ -164,5 +157,5 @@ def test_every_kernel_that_an_epoch_launches_compiles(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     assert set(done.stdout.split()) == {
         *("draw_visits", "log_q", "pick_negatives", "claim_rows", "add_gradients", "move_rows"),
-        *("_draw", "_log_mix", "_log_average", "_block_sums", "_within_block"),
+        *("_draw", "_log_mix", "_log_average"),
     }
