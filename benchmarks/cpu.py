@@ -244,12 +244,13 @@ import sdgar
 from sdgar.data.synthetic import synthetic
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.systems.bpr import BPR
+from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 found = {"import": time.perf_counter() - start}
 torch.set_num_threads(2)
 data = synthetic("demo")
-for recipe in (SDGAR(optimizer="adagrad"), BPR(optimizer="adagrad")):
-    system = recipe.compose(data, seed=0)
+for estimator in (SDGAR(optimizer="adagrad"), BPR(optimizer="adagrad")):
+    system = recipe_of(estimator).compose(data, seed=0)
     start = time.perf_counter()
     engine = FusedCpuEngine(system, data, seed=0, device=torch.device("cpu"))
     engine.run_epoch(1)

@@ -33,6 +33,7 @@ from sdgar.lab.paper.chosen import settings_of
 from sdgar.lab.paper.data_sets import source
 from sdgar.maths.rng import Draws, Stream, index_and_fraction
 from sdgar.models.factor_tensors import FactorTensors
+from sdgar.models.factors import Factors
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.generator import Frozen
 from sdgar.samplers.nearest_items import NearestItems
@@ -98,8 +99,10 @@ def plot(rows: list[dict[str, float]], path: Path) -> None:
 class Still:
     """A discriminator that has learned and stays as it is."""
 
-    def __init__(self, factors: FactorTensors) -> None:
-        self._factors, self.n_items, self.score = factors, factors.n_items, factors.score
+    def __init__(self, model: Factors) -> None:
+        tensors = (torch.from_numpy(a) for a in (model.user_UD, model.item_ID, model.bias_I))
+        self._factors = FactorTensors(*tensors)
+        self.n_items, self.score = self._factors.n_items, self._factors.score
 
     def factors(self) -> FactorTensors:
         """Return its vectors."""

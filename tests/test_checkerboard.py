@@ -30,7 +30,7 @@ OTHER = {
     "irgan": {
         "side": "discriminator",
         "sampler__pretrain": 0,
-        "temperature": 1.0,
+        "sampler__temperature": 1.0,
         "sampler__learning_rate": 1e-3,
     },
     "sdsoftmax": {"tau": 1.0},

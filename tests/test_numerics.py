@@ -252,8 +252,8 @@ def test_a_generator_with_one_item_finds_no_negative_for_who_has_it():
         ("temperature", 5e-4, "between 0.001 and 1000"),
         ("temperature", 2e3, "between 0.001 and 1000"),
         ("temperature", math.nan, "between 0.001 and 1000"),
-        ("lambda_x", 5e-5, "between 0.0001 and 10000"),
-        ("lambda_y", 2e4, "between 0.0001 and 10000"),
+        ("sampler__lambda_x", 5e-5, "between 0.0001 and 10000"),
+        ("sampler__lambda_y", 2e4, "between 0.0001 and 10000"),
     ],
 )
 def test_a_system_outside_the_range_is_refused_with_the_range(checkerboard, option, value, range_):

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS
 from sdgar.errors import ResourceError, SdgarWarning, UsageError
 from sdgar.parts.register import DISCRIMINATORS, OBJECTIVES, SAMPLERS
+from sdgar.settings import types_of
 from sdgar.show.printed import command, visible
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
@@ -718,10 +719,9 @@ WRONG = {float: (None, "x", []), bool: (None, "x", 2), str: (None, 3, []), dict:
 @pytest.mark.parametrize("name", sorted(SYSTEMS))
 def test_every_parameter_of_another_type_is_refused_by_its_name(name):
     kind = SYSTEMS[name]
-    types = get_type_hints(kind)
-    for field in kind().get_params():
-        rule = NoneType in get_args(types[field])
-        of = float if rule else get_origin(types[field]) or types[field]
+    for field, wanted in types_of(kind).items():
+        rule = NoneType in get_args(wanted)
+        of = float if rule else get_origin(wanted) or wanted
         for value in WRONG.get(of, (None, "x", 2.5)):
             if value is None and rule:
                 continue  # left to a rule

@@ -167,5 +167,5 @@ def test_a_frame_of_users_is_its_only_column(model, library):
     one = frames.DataFrame({"user": model.users.values[:2].tolist()})
     assert model.recommend_lists(one, k=1).asked["user"].tolist() == one["user"].to_list()
     two = frames.DataFrame({"user": [1], "city": ["x"]})
-    with pytest.raises(UsageError, match=r"a frame with 2 columns: user, city\. Pass the column"):
+    with pytest.raises(UsageError, match=r"the frame has 2: user, city\. Pass one of them"):
         model.recommend(two)
