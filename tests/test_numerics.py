@@ -257,7 +257,9 @@ def test_a_generator_with_one_item_finds_no_negative_for_who_has_it():
     ],
 )
 def test_a_system_outside_the_range_is_refused_with_the_range(checkerboard, option, value, range_):
-    with pytest.raises(UsageError, match=f"{option} must lie {range_}, got {value}"):
+    with pytest.raises(
+        UsageError, match=f"{option.removeprefix('sampler__')} must lie {range_}, got {value}"
+    ):
         recipe_of(SDGAR(**{option: value})).compose(checkerboard, seed=0)
 
 

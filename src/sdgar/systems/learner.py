@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -192,8 +192,8 @@ class Learner(Estimator):
                 "and not from dislikes. Set sampler__dislikes to 0.",
                 code="unused_dislikes",
             )
-        own = getattr(self, "refit_every", None)  # a custom system may have it
-        refit_every = getattr(self.sampler, "refit_every", own)
+        holder: Any = self.sampler if hasattr(self.sampler, "refit_every") else self
+        refits = hasattr(holder, "refit_every")  # a custom system may have it itself
         return System(
             name=self._spec.name,
             discriminator=given.discriminator,
@@ -206,7 +206,7 @@ class Learner(Estimator):
                 "sampler__positives_per_visit", self.sampler.positives_per_visit, 1
             ),
             l2=self._penalty(data),
-            refit_every=None if refit_every is None else at_least("refit_every", refit_every, 1),
+            refit_every=at_least("refit_every", holder.refit_every, 1) if refits else None,
             seen_elsewhere=data.fields is not None and data.seen_by == "user",
             recommends=recommends,
         )
