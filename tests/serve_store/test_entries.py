@@ -99,6 +99,11 @@ def test_search_finds_beginnings_of_ids_and_parts_of_names_in_any_case(store):
     assert len(store.search("item", "", limit=100)) == 6
 
 
+def test_search_puts_an_equal_name_before_longer_ones(store):
+    store.put_all("item", [Entry("1", "River 2"), Entry("2", "river"), Entry("3", "A river")])
+    assert names(store.search("item", "River")) == ["2", "1", "3"]
+
+
 def test_search_takes_marks_as_they_are(store):
     store.put("item", Entry("plain", "plain"))
     for mark in ("%", "_", "/", "\\", "'", '"', "*", "[", "?"):

@@ -42,6 +42,7 @@ export function combobox({ label, placeholder, sides, taken, stays = false, sign
   let active = -1;
   let timer = 0;
   let asked = null;
+  let shown = ""; // the text whose results are in the list
 
   function close() {
     clearTimeout(timer);
@@ -125,6 +126,7 @@ export function combobox({ label, placeholder, sides, taken, stays = false, sign
 
   async function ask() {
     const text = input.value.trim();
+    clearTimeout(timer);
     asked?.abort();
     if (!text) return close();
     const own = (asked = new AbortController());
@@ -134,7 +136,10 @@ export function combobox({ label, placeholder, sides, taken, stays = false, sign
       const found = await Promise.all(
         sides.map(async (side) => [side, (await api.search(side, text, limit, own.signal)).found]),
       );
-      if (!own.signal.aborted) show(found);
+      if (!own.signal.aborted) {
+        shown = text;
+        show(found);
+      }
     } catch (problem) {
       if (own.signal.aborted || problem.name === "AbortError") return null;
       options = [];
@@ -153,12 +158,16 @@ export function combobox({ label, placeholder, sides, taken, stays = false, sign
   input.addEventListener("keydown", (event) => {
     const last = options.length - 1;
     const open = !popup.hidden && last >= 0;
-    if (event.key === "ArrowDown" && !open) ask();
+    // Results of a shorter text must not be taken for those of the whole one.
+    const current = () => shown === input.value.trim();
+    if (event.key === "ArrowDown" && !(open && current())) ask();
     else if (event.key === "ArrowDown") move(active >= last ? 0 : active + 1);
     else if (event.key === "ArrowUp" && open) move(active <= 0 ? last : active - 1);
     else if (event.key === "Home" && open && active >= 0) move(0);
     else if (event.key === "End" && open && active >= 0) move(last);
-    else if (event.key === "Enter" && open) take(options[Math.max(active, 0)]);
+    else if (event.key === "Enter" && open && current()) take(options[Math.max(active, 0)]);
+    else if (event.key === "Enter" && input.value.trim() && !current())
+      ask().then(() => current() && options.length && take(options[0]));
     else if (event.key === "Escape" && !popup.hidden) close();
     else if (event.key === "Escape" && input.value) input.value = "";
     else return;

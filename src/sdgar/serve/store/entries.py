@@ -93,7 +93,7 @@ class EntryTable(Transactions):
     ) -> list[Entry]:
         """Return entries whose id begins with a text or whose name contains it, in any case.
 
-        An equal id comes first, then ids that begin with the text, then names.
+        An equal id comes first, then ids that begin with the text, an equal name, other names.
         """
         _require_side(side)
         if text and not searchable(text):
@@ -104,7 +104,8 @@ class EntryTable(Transactions):
         query = select(ENTRIES).where(ENTRIES.c.side == side, or_(begins, contains))
         if category is not None:
             query = query.where(_in_category(category, ENTRIES.c.id, side))
-        rank = case((ENTRIES.c.id == text, 0), (begins, 1), else_=2)
+        equals = ENTRIES.c.found_by_name == wanted
+        rank = case((ENTRIES.c.id == text, 0), (begins, 1), (equals, 2), else_=3)
         query = query.order_by(rank, self._in_byte_order(ENTRIES.c.id)).limit(limit)
         with self._reading() as connection:
             return [_entry(row) for row in connection.execute(query)]
