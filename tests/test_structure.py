@@ -1,4 +1,4 @@
-"""The bounds of the source: its size, its files, the names of classes, and the order of packages."""
+"""The bounds of the source: its size, its files, its classes, and the order of its packages."""
 
 from __future__ import annotations
 
