@@ -238,8 +238,13 @@ def _in_one_order(
     listed_I = score_I > -np.inf
     if blocked_I is not None:
         listed_I &= ~blocked_I
-    order_L = np.argsort(-score_I, kind="stable").astype(np.int32)
-    order_L = order_L[listed_I[order_L]]
+    order_L = np.flatnonzero(listed_I).astype(np.int32)
+    reached = k + int(np.diff(own.indptr_U1).max(initial=0))
+    if reached < len(order_L):  # nobody gets an item below this place, so it need not be sorted
+        score_L = score_I[order_L]
+        least = np.partition(score_L, len(score_L) - reached)[len(score_L) - reached]
+        order_L = order_L[score_L >= least]
+    order_L = order_L[np.argsort(-score_I[order_L], kind="stable")]
     n_listed, n_users = len(order_L), own.n_users
     place_I = np.full(len(score_I), n_listed, np.int64)
     place_I[order_L] = np.arange(n_listed)
