@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sdgar.data.readers import BadRows, ReadOptions, load, read_files
+from sdgar.data.readers import BadRows, ReadOptions, inputs, read_files
 from sdgar.errors import DataError, ResourceError, SdgarError, UsageError
 
 GOOD = b"user,item\n1,2\n3,4\n"
@@ -104,8 +104,8 @@ WHOLE_FILES = [
         weight="play",
     ),
     case(55, "x.csv.gz", GZIPPED[:-100], "truncated_gzip", "was cut"),
-    case(55, "x.csv.gz", GZIPPED[:-4], "truncated_gzip", f"after {len(GZIPPED) - 4:,} bytes"),
-    case(55, "x.csv.zst", ZIPPED[:-5], "corrupt_file", "incomplete frame"),
+    case(55, "x.csv.gz", GZIPPED[:-4], "truncated_gzip", "was cut"),
+    case(55, "x.csv.zst", ZIPPED[:-5], "corrupt_file", "was cut"),
     case(57, "x.csv.gz", GZIPPED[:-8] + b"\0" * 8, "corrupt_file", "is damaged"),
     case(57, "x.csv.gz", gzip.compress(GOOD) + b"garbage", "corrupt_file", "is damaged"),
     case(57, "x.csv.zst", ZIPPED[:9] + b"\xff" * 9 + ZIPPED[18:], "corrupt_file", "is damaged"),
@@ -300,12 +300,10 @@ def test_46_a_line_of_many_megabytes_is_not_held(tmp_path: Path) -> None:
     assert peak < 80 << 20
 
 
-def test_56_gzip_members_are_concatenated_and_noted(tmp_path: Path) -> None:
+def test_56_gzip_members_are_concatenated(tmp_path: Path) -> None:
     path = tmp_path / "x.csv.gz"
     path.write_bytes(gzip.compress(GOOD) + gzip.compress(b"5,6\n") + b"\0" * 512)
-    loaded = read_files([path])
-    assert loaded.interactions.account.kept == 3
-    assert "2 gzip members" in loaded.notes[0]
+    assert read_files([path]).interactions.account.kept == 3
 
 
 @pytest.mark.parametrize(
@@ -363,7 +361,7 @@ def test_66_an_empty_shard_is_named_not_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "one", "two", "message"),
     [
-        ("csv", GOOD, b"user,item,plays\n1,2,3\n", "has besides plays"),
+        ("csv", GOOD, b"user,item,plays\n1,2,3\n", "also has plays"),
         ("csv", b"user,item,plays\n1,2,3\n", GOOD, "lacks plays"),
         ("csv", GOOD, b"user,item,item\n1,2,3\n", "different columns"),
         ("parquet", parquet(user=[1], item=[1]), parquet(user=["a"], item=[1]), "Int64 in"),
@@ -397,14 +395,14 @@ def test_67_files_of_different_formats_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "code"),
-    [("missing.csv", "no_such_file"), ("*.csv", "no_such_file"), ("", "not_a_file")],
-    ids=["68 missing", "68 pattern", "72 directory"],
+    "path",
+    ["missing.csv", "*.csv", ""],
+    ids=["68 missing", "68 pattern", "72 folder without files"],
 )
-def test_a_path_without_a_file_is_a_usage_error(tmp_path: Path, path: str, code: str) -> None:
+def test_a_path_without_a_file_is_a_usage_error(tmp_path: Path, path: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_files([tmp_path / path])
-    assert caught.value.code == code
+    assert caught.value.code == "no_such_file"
 
 
 def test_68_no_path_at_all_is_a_usage_error() -> None:
@@ -417,13 +415,13 @@ def test_70_a_file_that_changes_while_it_is_read_is_refused(
 ) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(GOOD)
-    resolve = load.resolve
+    resolve = inputs.resolve
 
     def resolve_while_another_process_writes(*arguments: Any) -> Any:
         path.write_bytes(GOOD * 2)
         return resolve(*arguments)
 
-    monkeypatch.setattr(load, "resolve", resolve_while_another_process_writes)
+    monkeypatch.setattr(inputs, "resolve", resolve_while_another_process_writes)
     with pytest.raises(DataError) as caught:
         read_files([path], ReadOptions(allow_bad_rows=True))
     assert caught.value.code == "changed_during_read"

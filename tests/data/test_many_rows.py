@@ -19,8 +19,8 @@ from sdgar.data.readers import ReadOptions, read_files, read_options
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.delimited import DelimitedFile
 from sdgar.data.readers.files import find_files
+from sdgar.data.readers.inputs import open_files
 from sdgar.data.readers.problems import ProblemLog
-from sdgar.data.readers.sources import opened
 from sdgar.errors import SdgarError
 from sdgar.kernels import optional
 from sdgar.kernels.optional import kernels_of
@@ -128,7 +128,7 @@ def test_one_odd_line_leaves_columns_of_integers_as_they_are(tmp_path):
         (file,) = find_files([path], None, [])
         source = DelimitedFile(file, ReadOptions(), [], n_bytes=file.stamp.size)
         used = {name: name for name in frame.columns}
-        chunks = list(source.chunks(used, ProblemLog(), [], block_size=4096))
+        chunks = list(source.chunks(used, ProblemLog(), block_size=4096))
     assert {str(chunk.frame["user"].dtype) for chunk in chunks} == {"Int64", "String"}
     whole = Table(chunks, untyped=True).frame
     assert whole.dtypes == [pl.Int64] * 3
@@ -144,8 +144,8 @@ def test_many_rows_in_small_files_are_many_rows(monkeypatch, tmp_path):
     monkeypatch.setattr(optional, "LEAST", sum(file.stamp.size for file in files) // 16)
     kinds = []
     for together in (files[:1], files):
-        source = opened(together, ReadOptions(), [])[0]
-        (chunk,) = source.chunks({"user": "user", "item": "item"}, ProblemLog(), [])
+        source = open_files(together, ReadOptions(), [])[0]
+        (chunk,) = source.chunks({"user": "user", "item": "item"}, ProblemLog())
         kinds.append(chunk.frame.dtypes)
     assert kinds == [[pl.String] * 2, [pl.Int64] * 2]
 

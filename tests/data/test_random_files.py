@@ -124,7 +124,7 @@ def raw_rows(content: bytes, block_size: int) -> tuple[list[tuple[object, ...]],
         (file,) = find_files([path], None, [])
         source = delimited.DelimitedFile(file, ALLOW, [], n_bytes=1 << 20)
         used = {"user": "user", "item": "item", "weight": "plays"}
-        chunks = list(source.chunks(used, log, [], block_size))  # type: ignore[arg-type]
+        chunks = list(source.chunks(used, log, block_size))  # type: ignore[arg-type]
         lines = np.concatenate([np.asarray(chunk.rows) for chunk in chunks]).tolist()
         values = Table(chunks, untyped=True).frame.cast(pl.String).fill_null("").rows()
     return [(n, *row) for n, row in zip(lines, values, strict=True)], log.counts

@@ -198,7 +198,7 @@ class DelimitedFile:
     ) -> None:
         self._n_rows = n_bytes // _LINE
         self._limit = options.unpack_limit
-        head, _ = next(blocks(unpacked(file, self._limit, []), BLOCK_BYTES))
+        head, _ = next(blocks(unpacked(file, self._limit), BLOCK_BYTES))
         check_encoding(head, file.name)
         if file.separator == GUESSED:
             file = replace(file, separator=_separator(head))
@@ -218,7 +218,7 @@ class DelimitedFile:
             self._skipped_bytes += sum(map(len, lines[:n_lines]))
 
     def chunks(
-        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = BLOCK_BYTES
+        self, used: dict[str, str], log: ProblemLog, block_size: int | None = None
     ) -> Iterator[Chunk]:
         """Yield the used columns, as text, or as the whole numbers that it spells."""
         wanted = {role: self.names.index(name) for role, name in used.items()}
@@ -227,8 +227,8 @@ class DelimitedFile:
         rest = b""
         kernels = kernels_for("fields", self._n_rows) if self._n_rows else None
         regular = RegularBlocks(layout, kernels)
-        body = unpacked(self._file, self._limit, notes)
-        cut = blocks(_without_first(self._skipped_bytes, body), block_size)
+        body = unpacked(self._file, self._limit)
+        cut = blocks(_without_first(self._skipped_bytes, body), block_size or BLOCK_BYTES)
         read = _in_turn if kernels is None else _side_by_side
         for block, last, frame in read(cut, regular):
             if rest:

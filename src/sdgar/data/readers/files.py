@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import glob
+import gzip
 import os
 import stat
 import sys
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
 
 from sdgar.errors import DataError, ResourceError, UsageError, did_you_mean
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 Format = Literal["delimited", "json_lines", "parquet"]
 Compression = Literal["gzip", "zstd"]
+Partition = tuple[tuple[str, str | None], ...]
+"""The columns in the names of folders, such as ``day=3``, with the value of each."""
 
 BLOCK_BYTES = 8 << 20
 """The bytes that are decompressed and parsed at a time."""
 GUESSED = ""
 """The separator of files whose extension does not imply one; it is taken from their first line."""
-_PACKED = 1 << 20
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
+"""The name of a folder that stands for a missing value."""
 _EXTENSIONS: dict[str, tuple[Format, str]] = {
     ".csv": ("delimited", ","),
     ".tsv": ("delimited", "\t"),
@@ -65,8 +75,8 @@ class SourceFile:
     """The compression; None for none."""
     stamp: Stamp
     """The stamp of the file when it was found."""
-    partition: tuple[tuple[str, str | None], ...] = ()
-    """The columns in the names of the folders above it, with the value of each."""
+    partition: Partition = ()
+    """The columns in the names of the folders above it."""
 
     @property
     def name(self) -> str:
@@ -77,10 +87,18 @@ class SourceFile:
 def find_files(
     paths: Sequence[str | Path], separator: str | None, notes: list[str]
 ) -> list[SourceFile]:
-    """Check every path before any is read; a pattern such as ``logs/*.csv`` is expanded."""
+    """Check every path before any is read.
+
+    A pattern such as ``logs/*.csv`` is expanded, and a folder stands for the files in it and in the
+    folders below it, in the order of their names.
+    """
     if not paths:
         raise UsageError("no input file was given.", code="no_such_file")
-    found = [_find(path, separator, notes) for pattern in paths for path in expanded(pattern)]
+    found = [
+        find_file(path, separator, notes, partition)
+        for pattern in paths
+        for path, partition in _expanded(pattern)
+    ]
     _require_distinct(found)
     formats = {file.format: file for file in found}
     if len(formats) > 1:
@@ -121,20 +139,26 @@ def reading(file: SourceFile) -> Iterator[None]:
         )
 
 
-def unpacked(file: SourceFile, limit: int, notes: list[str]) -> Iterator[bytes]:
+def unpacked(file: SourceFile, limit: int) -> Iterator[bytes]:
     """Yield the decompressed bytes of a file, a bounded block at a time."""
-    if file.compression == "zstd":
-        blocks = _zstd(file)
-    elif file.compression == "gzip":
-        blocks = _gzip(file, notes)
-    else:
-        blocks = _plain(file)
     total = 0
-    for block in blocks:
-        total += len(block)
-        if file.compression and total > limit:
-            raise too_large(file, f"at least {total:,} bytes", limit)
-        yield block
+    try:
+        with _open(file) as stream:
+            while block := stream.read(BLOCK_BYTES):
+                total += len(block)
+                if file.compression and total > limit:
+                    raise too_large(file, f"at least {total:,} bytes", limit)
+                yield block
+    except EOFError as error:
+        raise DataError(
+            f"{file.name} ends in the middle of its {file.compression} data: it was cut. Copy or "
+            "download it again.",
+            code="truncated_gzip" if file.compression == "gzip" else "corrupt_file",
+        ) from error
+    except (gzip.BadGzipFile, zlib.error, zstd.ZstdError) as error:
+        raise DataError(
+            f"{file.name} is damaged ({error}). Copy or download it again.", code="corrupt_file"
+        ) from error
 
 
 def too_large(file: SourceFile, unpacked: str, limit: int) -> ResourceError:
@@ -147,36 +171,69 @@ def too_large(file: SourceFile, unpacked: str, limit: int) -> ResourceError:
     )
 
 
-def expanded(pattern: str | Path) -> list[Path]:
-    """Return the files and folders that a name or a pattern stands for."""
-    if "\0" in str(pattern) or not str(pattern):
-        raise UsageError(
-            f"{str(pattern)!r} cannot be a file: a name is neither empty nor has a NUL character.",
-            code="no_such_file",
-        )
-    path = Path(pattern)
-    if not glob.has_magic(str(pattern)) or path.exists():
-        return [path]
-    matches = sorted(Path(match) for match in glob.glob(str(pattern)))  # noqa: PTH207
+def _expanded(pattern: str | Path) -> Iterator[tuple[Path, Partition]]:
+    """Yield the files that a name, a pattern or a folder stands for."""
+    path = _path(pattern)
+    matches = [path]
+    if glob.has_magic(str(pattern)) and not path.exists():
+        matches = sorted(Path(match) for match in glob.glob(str(pattern)))  # noqa: PTH207
     if not matches:
         raise UsageError(f"no file matches {str(pattern)!r}.", code="no_such_file")
-    return matches
+    for match in matches:
+        if not match.is_dir():
+            yield match, ()
+            continue
+        files = sorted(_files_in(match))
+        if not files:
+            raise UsageError(
+                f"{printable(match)} is a folder without files of events (CSV, TSV, JSON Lines or "
+                "Parquet).",
+                code="no_such_file",
+            )
+        for file in files:
+            yield file, _partition(file.relative_to(match))
 
 
-def _alike(path: Path) -> str:
-    """Return a hint at the file in the same folder whose name is most like a missing one."""
-    try:
-        names = [printable(Path(other.name)) for other in path.parent.iterdir() if other.is_file()]
-    except OSError:
-        return ""
-    return did_you_mean(path.name, names, cutoff=0.8)
+def _path(name: str | Path) -> Path:
+    if "\0" in str(name) or not str(name):
+        raise UsageError(
+            f"{str(name)!r} cannot be a file: a name is neither empty nor has a NUL character.",
+            code="no_such_file",
+        )
+    return Path(name)
 
 
-def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
+def _files_in(folder: Path) -> Iterator[Path]:
+    for entry in folder.iterdir():
+        if entry.name.startswith((".", "_")):
+            continue
+        if entry.is_dir():
+            yield from _files_in(entry)
+        elif _extension(entry) in _EXTENSIONS:
+            yield entry
+
+
+def _partition(file: Path) -> Partition:
+    """Return the columns in the names of the folders above a file."""
+    named = [part.partition("=") for part in file.parts[:-1] if "=" in part[1:]]
+    return tuple(
+        (unquote(name), None if value == _MISSING else unquote(value)) for name, _, value in named
+    )
+
+
+def find_file(
+    path: str | Path, separator: str | None, notes: list[str], partition: Partition = ()
+) -> SourceFile:
+    """Check a path, which is no pattern and no folder."""
+    path = _path(path)
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
-            raise _not_a_file(path, mode)
+            what = "folder" if stat.S_ISDIR(mode) else "device, socket or pipe"
+            raise UsageError(
+                f"{printable(path)} is not a regular file but a {what}. Name a file.",
+                code="not_a_file",
+            )
         with path.open("rb") as stream:
             head = stream.read(4)
     except FileNotFoundError as error:
@@ -190,8 +247,7 @@ def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
             f"{printable(path)} is empty (0 bytes). Was it written completely?", code="empty_input"
         )
     compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
-    named = _COMPRESSED.get(path.suffix.lower())
-    if compression != named:
+    if compression != _COMPRESSED.get(path.suffix.lower()):
         notes.append(
             f"{printable(path)} is {compression or 'not compressed'}, whatever its name says; read "
             "as such."
@@ -203,18 +259,26 @@ def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
             "it first.",
             code="unknown_format",
         )
-    return SourceFile(path, format_, separator or default, compression, _stamp(path))
+    return SourceFile(path, format_, separator or default, compression, _stamp(path), partition)
 
 
-def is_readable_name(path: Path) -> bool:
-    """Return whether the name of a file has an extension that is known."""
+def _alike(path: Path) -> str:
+    """Return a hint at the file in the same folder whose name is most like a missing one."""
+    try:
+        names = [printable(Path(other.name)) for other in path.parent.iterdir() if other.is_file()]
+    except OSError:
+        return ""
+    return did_you_mean(path.name, names, cutoff=0.8)
+
+
+def _extension(path: Path) -> str:
+    """Return the extension of a file, without that of a compression."""
     bare = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
-    return bare.suffix.lower() in _EXTENSIONS
+    return bare.suffix.lower()
 
 
 def _format_of(path: Path, separator: str | None) -> tuple[Format, str]:
-    bare = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
-    extension = bare.suffix.lower()
+    extension = _extension(path)
     if extension in _EXTENSIONS:
         return _EXTENSIONS[extension]
     if separator is not None:
@@ -224,20 +288,6 @@ def _format_of(path: Path, separator: str | None) -> tuple[Format, str]:
         f"{', '.join(_EXTENSIONS)}, each also with .gz or .zst (Parquet without). For delimited "
         "text of another name, give --delimiter.",
         code="unknown_format",
-    )
-
-
-def _not_a_file(path: Path, mode: int) -> UsageError:
-    if stat.S_ISDIR(mode):
-        return UsageError(
-            f"{printable(path)} is a directory. Name the files in it, such as "
-            f"{printable(path)}/*.parquet.",
-            code="not_a_file",
-        )
-    return UsageError(
-        f"{printable(path)} is not a regular file (a device, socket or pipe). Store the rows in a "
-        "file first.",
-        code="not_a_file",
     )
 
 
@@ -257,71 +307,8 @@ def printable(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _plain(file: SourceFile) -> Iterator[bytes]:
-    with file.path.open("rb") as stream:
-        while block := stream.read(BLOCK_BYTES):
-            yield block
-
-
-def _gzip(file: SourceFile, notes: list[str]) -> Iterator[bytes]:
-    """Yield the bytes of a gzip file; unlike the gzip module, notice where each member ends."""
-    members = 0
-    with file.path.open("rb") as stream:
-        packed = stream.read(_PACKED)
-        while packed:
-            members += 1
-            packed = yield from _gzip_member(file, stream, packed)
-    if members > 1:
-        notes.append(
-            f"{file.name} consists of {members:,} gzip members, and nothing marks the last: if it "
-            "was cut between two of them, that cannot be seen. Compare the number of rows."
-        )
-
-
-def _gzip_member(
-    file: SourceFile, stream: BinaryIO, packed: bytes
-) -> Generator[bytes, None, bytes]:
-    """Yield the bytes of one gzip member; return the packed bytes that follow it."""
-    unpacker = zlib.decompressobj(wbits=31)
-    while not unpacker.eof:
-        if not packed:
-            raise DataError(
-                f"{file.name} ends in the middle of its gzip data, after {stream.tell():,} bytes: "
-                "it was cut. Copy or download it again.",
-                code="truncated_gzip",
-            )
-        try:
-            block = unpacker.decompress(packed, BLOCK_BYTES)
-        except zlib.error as error:
-            raise _corrupt(file, error) from error
-        if block:
-            yield block
-        packed = unpacker.unconsumed_tail or (b"" if unpacker.eof else stream.read(_PACKED))
-    # Tapes and some tools pad with zeros, which are no member.
-    return (unpacker.unused_data or stream.read(_PACKED)).lstrip(b"\0")
-
-
-def _zstd(file: SourceFile) -> Iterator[bytes]:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-
-    try:
-        with zstd.open(file.path) as stream:
-            while block := stream.read(BLOCK_BYTES):
-                yield block
-    except EOFError as error:
-        raise DataError(
-            f"{file.name} ends in the middle of its zstd data (an incomplete frame): it was cut. "
-            "Copy or download it again.",
-            code="corrupt_file",
-        ) from error
-    except zstd.ZstdError as error:
-        raise _corrupt(file, error) from error
-
-
-def _corrupt(file: SourceFile, error: Exception) -> DataError:
-    return DataError(
-        f"{file.name} is damaged ({error}). Copy or download it again.", code="corrupt_file"
-    )
+def _open(file: SourceFile) -> Any:
+    """Open a file to read its decompressed bytes."""
+    if file.compression == "gzip":
+        return gzip.open(file.path)
+    return zstd.open(file.path) if file.compression == "zstd" else file.path.open("rb")

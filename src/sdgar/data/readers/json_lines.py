@@ -27,18 +27,18 @@ class JsonLinesFile:
     def __init__(self, file: SourceFile, options: ReadOptions, notes: list[str]) -> None:
         self._file = file
         self._limit = options.unpack_limit
-        head, _ = next(blocks(unpacked(file, self._limit, []), BLOCK_BYTES))
+        head, _ = next(blocks(unpacked(file, self._limit), BLOCK_BYTES))
         check_encoding(head, file.name)
         if head.startswith(BOM):
             notes.append(f"{file.name} begins with a byte order mark, which was left out.")
         self.names = _keys(head, file.name)
 
     def chunks(
-        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = BLOCK_BYTES
+        self, used: dict[str, str], log: ProblemLog, block_size: int | None = None
     ) -> Iterator[Chunk]:
         """Yield the used columns: ids as integers or text, everything else as text."""
         first_line = 1
-        for block, _ in blocks(unpacked(self._file, self._limit, notes), block_size):
+        for block, _ in blocks(unpacked(self._file, self._limit), block_size or BLOCK_BYTES):
             lines = _lines(block)
             objects = _objects(lines, first_line, self._file.name, log)
             columns = [

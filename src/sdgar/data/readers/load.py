@@ -14,14 +14,13 @@ from sdgar.data.feedback import SHARE_OF_HIGHEST
 from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import WEIGHTINGS, ReadOptions, SeenBy
-from sdgar.data.readers.chunks import Chunk, Table
+from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.cleaning import needs_threshold, ratings_of, with_threshold
 from sdgar.data.readers.columns import Columns, resolve
-from sdgar.data.readers.files import find_files, reading
 from sdgar.data.readers.frames import Frame
 from sdgar.data.readers.indexing import to_interactions
+from sdgar.data.readers.inputs import InputFiles
 from sdgar.data.readers.problems import ProblemLog
-from sdgar.data.readers.sources import opened
 from sdgar.data.sources import EventSource, is_source, only_source
 from sdgar.data.weighting import weigh
 from sdgar.errors import unknown_name
@@ -81,12 +80,10 @@ def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interac
     data = loaded.interactions
     report(f"columns: {loaded.columns.sentence()}", verbose=verbose)
     report(f"rows: {data.account.sentence()}; {data.sizes()}", verbose=verbose)
-    if loaded.weighting:
-        report(f"weights: {loaded.weighting}", verbose=verbose)
-    if loaded.seen:
-        report(f"seen: {loaded.seen}", verbose=verbose)
-    if loaded.kinds:
-        report(f"kinds: {loaded.kinds}", verbose=verbose)
+    said = {"weights": loaded.weighting, "seen": loaded.seen, "kinds": loaded.kinds}
+    for what, sentence in said.items():
+        if sentence:
+            report(f"{what}: {sentence}", verbose=verbose)
     for note in loaded.notes:
         warnings.warn(note, stacklevel=2)
     return data
@@ -106,45 +103,32 @@ def read_files(
 ) -> Loaded:
     """Read CSV, TSV, JSON Lines or Parquet files as one input, plain or compressed (gz, zst).
 
-    The address of a store stands for its events. Files may have addresses too, such as
-    s3://bucket/events.csv: they are copied to the cache, and read there.
+    A folder stands for the files in it, and the address of a store for its events. Files may have
+    addresses too, such as s3://bucket/events.csv: they are copied to the cache, and read there.
     """
     paths = remote.here(paths)
     if any(is_source(path) for path in paths):
         return _read_source(only_source(paths), options)
-    notes: list[str] = []
+    inputs = InputFiles.find(paths, options)
     log = ProblemLog()
-    files = find_files(paths, options.separator, notes)
-    sources = opened(files, options, notes)
-    columns, column_notes = resolve(sources[0].names, options)
-    chunks: list[Chunk] = []
-    for file, source in zip(files, sources, strict=True):
-        with reading(file):
-            found = list(source.chunks(columns.used, log, notes))
-        if not any(chunk.frame.height for chunk in found):
-            notes.append(f"{file.name} has no row that can be read.")
-        chunks += found
-    notes += column_notes
-    untyped = files[0].format == "delimited"
-    table = Table(chunks, untyped=untyped)
-    return _loaded(table, columns, options, log, notes, untyped=untyped)
+    table = Table(list(inputs.chunks(log, inputs.notes)), untyped=inputs.untyped)
+    return _loaded(table, inputs.columns, options, log, inputs.notes, untyped=inputs.untyped)
 
 
 def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
     """Read a Polars, pandas or Arrow table, a DuckDB relation, or a dict of columns."""
     source = Frame(frame)
-    columns, column_notes = resolve(source.names, options)
-    notes = list(column_notes)
+    columns, notes = resolve(source.names, options)
     table = Table([source.chunk(columns.used)])
-    return _loaded(table, columns, options, ProblemLog(), notes, untyped=False)
+    return _loaded(table, columns, options, ProblemLog(), list(notes), untyped=False)
 
 
 def _read_source(found: EventSource, options: ReadOptions) -> Loaded:
     """Read the events of a source by the rules for delimited text, which has no types either."""
     with found.open(options) as source:
-        columns, column_notes = resolve(source.names, options)
+        columns, notes = resolve(source.names, options)
         table = Table(list(source.chunks(columns.used)))
-    return _loaded(table, columns, options, ProblemLog(), list(column_notes), untyped=True)
+    return _loaded(table, columns, options, ProblemLog(), list(notes), untyped=True)
 
 
 def _loaded(

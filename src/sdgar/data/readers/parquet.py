@@ -30,11 +30,7 @@ class ParquetFile:
             self.names = tuple(pl.read_parquet_schema(stream))
 
     def chunks(
-        self,
-        used: dict[str, str],
-        log: ProblemLog,
-        notes: list[str],
-        block_size: int | None = None,
+        self, used: dict[str, str], log: ProblemLog, block_size: int | None = None
     ) -> Iterator[Chunk]:
         """Yield the used columns, as one chunk, or as chunks of about so many bytes."""
         names = list(dict.fromkeys(used.values()))

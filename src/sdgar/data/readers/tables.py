@@ -19,7 +19,7 @@ from sdgar.data.ids import held
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.columns import check_distinct, column_of
 from sdgar.data.readers.delimited import DelimitedFile
-from sdgar.data.readers.files import SourceFile, find_files, reading, unpacked
+from sdgar.data.readers.files import SourceFile, find_file, reading, unpacked
 from sdgar.data.readers.parquet import ParquetFile
 from sdgar.data.readers.problems import MEANING, ProblemLog
 from sdgar.errors import DataError, UsageError
@@ -94,7 +94,7 @@ def _inner(column: pl.Series) -> pl.DataType:
 
 def whole_table(path: str | Path, options: ReadOptions) -> tuple[SourceFile, pl.DataFrame]:
     """Return a file with all its columns."""
-    file = find_files([path], options.separator, [])[0]
+    file = find_file(path, options.separator, [])
     with reading(file):
         return file, _frame(file, options)
 
@@ -106,7 +106,7 @@ def _frame(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
         if file.format == "parquet":
             source = ParquetFile(file, options.unpack_limit)
             return source.frame(source.names)
-        content = BytesIO(b"".join(unpacked(file, options.unpack_limit, [])))
+        content = BytesIO(b"".join(unpacked(file, options.unpack_limit)))
         return pl.read_ndjson(content, infer_schema_length=None)
     except (pl.exceptions.PolarsError, DataError) as error:
         raise DataError(
@@ -119,7 +119,7 @@ def _delimited(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
     source = DelimitedFile(file, options, [], one_column=True)
     _require_header(source.names, file.name)
     log = ProblemLog()
-    found = [chunk.frame for chunk in source.chunks({n: n for n in source.names}, log, [])]
+    found = [chunk.frame for chunk in source.chunks({n: n for n in source.names}, log)]
     if log.counts:
         problem = log.problems()[0]
         raise DataError(
@@ -363,9 +363,9 @@ def _name_column(names: Sequence[str], file: str) -> str:
 
 def text_of(path: str | Path, separator: str, options: ReadOptions) -> tuple[str, str]:
     """Return the name of a file and its text; raise if it is not UTF-8."""
-    file = find_files([path], separator, [])[0]
+    file = find_file(path, separator, [])
     with reading(file):
-        content = b"".join(unpacked(file, options.unpack_limit, []))
+        content = b"".join(unpacked(file, options.unpack_limit))
     try:
         return file.name, content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -28,6 +28,7 @@ from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.chunks import Chunk, Table
 from sdgar.data.readers.cleaning import Verdict, account_of, check_rows
 from sdgar.data.readers.indexing import lookalikes
+from sdgar.data.readers.inputs import InputFiles
 from sdgar.data.readers.load import seen_sentence, weights_sentence
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.survey import Decided, Survey
@@ -41,7 +42,7 @@ from sdgar.scale.shards.merging import (
     write_ranks,
     write_stage,
 )
-from sdgar.scale.shards.runs import Inputs, Limits, Run, as_column, read_run, write_run
+from sdgar.scale.shards.runs import Limits, Run, as_column, find_inputs, read_run, write_run
 from sdgar.scale.shards.shards import Shards, ids_in
 from sdgar.scale.shards.workplace import Workplace, seal_all, seal_shard, weighing
 from sdgar.scale.shards.writing import require_free, require_shards
@@ -77,7 +78,7 @@ def shard_files(
         )
     if n_shards is not None:
         require_shards(n_shards)
-    inputs = Inputs.find(paths, options)
+    inputs = find_inputs(paths, options)
     place = folders.place_of(out)
     plan = {
         "files": inputs.identity(),
@@ -103,7 +104,7 @@ class _Build:
     def __init__(
         self,
         work: Workplace,
-        inputs: Inputs,
+        inputs: InputFiles,
         options: ReadOptions,
         limits: Limits,
         progress: Progress,
@@ -132,7 +133,7 @@ class _Build:
             return Decided.of_dict(kept)
         survey = Survey(self._inputs.columns, self._given, untyped=self._inputs.untyped)
         notes: list[str] = []
-        for chunk, _ in self._inputs.chunks(self._limits.block, notes):
+        for chunk in self._inputs.chunks(ProblemLog(), notes, self._limits.block):
             survey.add(chunk)
             self._progress("survey", survey.rows, 0)
         decided = survey.decided()
@@ -214,9 +215,10 @@ class _Build:
     def _batches(self, skipped: int) -> Iterator[tuple[list[Chunk], ProblemLog]]:
         """Yield chunks that fit in RAM together, after some that were looked at before."""
         chunks: list[Chunk] = []
-        log = ProblemLog()
+        unread, log = ProblemLog(), ProblemLog()
         rows = size = 0
-        for number, (chunk, found) in enumerate(self._inputs.chunks(self._limits.block)):
+        for number, chunk in enumerate(self._inputs.chunks(unread, [], self._limits.block)):
+            found = unread.taken()
             if number < skipped:
                 continue
             chunk_bytes = chunk.frame.estimated_size()
