@@ -193,7 +193,7 @@ def test_calibration_is_what_the_rule_of_that_name_lowers(data):
     found = measured(data, ["calibration@6"])["calibration@6"]
     for value, (user, row) in zip(found, data["lists"].items(), strict=True):
         own = np.array(data["history"][user], np.int64)
-        term = CalibrationRule(1.0).begin(np.array(row, np.int64), own, facts)
+        term = CalibrationRule(strength=1.0).begin(np.array(row, np.int64), own, facts)
         if term is None or not row:
             continue
         for at in range(len(row) - 1):

@@ -192,7 +192,7 @@ class Service:
             blocked = BlockedItems(blocked_I)
         reranking = facts = None
         if rules and (self._rules or body.diversity or body.popularity):
-            excluded = frozenset(body.exclude_categories or ())
+            excluded = tuple(body.exclude_categories or ())
             own = RerankOptions(body.diversity, body.popularity, excluded)
             reranking = Reranking(self._rules, options=own)
             facts = await self.catalogue.facts(snapshot)

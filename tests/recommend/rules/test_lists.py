@@ -302,7 +302,7 @@ def test_evaluate_shows_what_rules_do(folder):
     [
         (("--item-facts", "items.csv"), "--item-facts goes with --rules"),
         (("--exclude-category", "crime"), "--exclude-category needs --item-facts"),
-        (("--diversity", "2"), "diversity must be a number from 0 to 1"),
+        (("--diversity", "2"), "diversity is 2.0. Write a number from 0 to 1."),
         (("--popularity", "much"), "--popularity must be a number"),
         (("--rules", "none.toml"), "cannot be read"),
     ],

@@ -6,10 +6,12 @@ Rules act in this order, whatever their order in a file is:
 2. Changes of scores (``changes.py``): popularity, then boost, bury and freshness, then exploration.
 3. Selection (``selection.py``): one item after the other, with caps, diversity and calibration.
 4. Pins (``selection.py``): items that have a fixed place.
+
+Each rule is a dataclass, from whose fields its settings in a file are read (``settings.py``).
 """
 
 from sdgar.recommend.rules.facts import Facts
-from sdgar.recommend.rules.options import RerankOptions
 from sdgar.recommend.rules.rules import Reranked, Reranking, Rules
+from sdgar.recommend.rules.settings import RerankOptions
 
 __all__ = ["Facts", "RerankOptions", "Reranked", "Reranking", "Rules"]

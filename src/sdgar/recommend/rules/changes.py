@@ -11,102 +11,129 @@ adding one, changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.maths.rng import Stream, check_seed, uniform
-from sdgar.recommend.rules.facts import FIRST_SEEN, Facts, ItemSelector, missing_facts, values_at
+from sdgar.recommend.rules.facts import FIRST_SEEN, Facts, missing_facts, values_at
+from sdgar.recommend.rules.filters import SelectingRule
+from sdgar.recommend.rules.settings import Duration, Field, Rule, choice, number, whole_number
 
-ExplorationMethod = Literal["softmax", "thompson"]
-"""The two distributions of noise."""
 Notes = list[list[str]]
 """The notes of the rules on each of the N candidates."""
+Z = NDArray[np.float64]
+"""The scores z_N of the candidates, in standard deviations."""
+_CHANGE = number(0, 1000, above=True)
+"""The size of a change of a score, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
-class BoostRule:
-    """z_i ← z_i + by for the items of the rule; ``by`` is negative for a rule that buries."""
+class Candidates:
+    """The candidates for one list, and all that changes of their scores depend on."""
 
-    selector: ItemSelector
-    """The items whose scores change."""
-    by: float
+    items_N: NDArray[np.int64]
+    """The indices of the items, the best score first."""
+    facts: Facts
+    """The facts about items."""
+    notes: Notes
+    """The notes of the rules on each candidate, to which rules add."""
+    now: float
+    """The time from which ages count, in seconds since 1970."""
+    seed: int | None = None
+    """The seed for exploration; None for the seed of the rule."""
+
+    def note_rises(self, before_N: Z, after_N: Z, note: str) -> Z:
+        """Return the new scores, and note the candidates whose rank improves."""
+        for at in np.flatnonzero(_ranks(after_N) < _ranks(before_N)).tolist():
+            self.notes[at].append(note)
+        return after_N
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoostRule(SelectingRule):
+    """z_i ← z_i + by for the items of the rule."""
+
+    kind: ClassVar[str] = "boost"
+    sign: ClassVar[int] = 1
+    word: ClassVar[str] = "boosted"
+
+    by: Annotated[float, _CHANGE]
     """The change, in standard deviations of the candidates' scores."""
-    name: str | None = None
-    """The name of the rule."""
 
-    def change(
-        self, z_N: NDArray[np.float64], items_N: NDArray[np.int64], facts: Facts, notes: Notes
-    ) -> NDArray[np.float64]:
+    def change(self, z_N: Z, candidates: Candidates) -> Z:
         """Return the changed scores; add a note on every item of the rule."""
-        selected_N = values_at(facts.selected(self.selector), items_N, missing=False)
-        word = "boosted" if self.by >= 0 else "buried"
-        note = f"{word} by {abs(self.by):g}: {self.name or self.selector.words()}"
+        selected_I = self.selected(candidates.facts)
+        selected_N = values_at(selected_I, candidates.items_N, missing=False)
         for at in np.flatnonzero(selected_N).tolist():
-            notes[at].append(note)
-        return z_N + self.by * selected_N
+            candidates.notes[at].append(f"{self.word} by {self.by:g}: {self.words()}")
+        return z_N + self.sign * self.by * selected_N
 
 
-@dataclass(frozen=True, slots=True)
-class FreshnessRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuryRule(BoostRule):
+    """z_i ← z_i - by for the items of the rule."""
+
+    kind: ClassVar[str] = "bury"
+    sign: ClassVar[int] = -1
+    word: ClassVar[str] = "buried"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshnessRule(Rule):
     """z_i ← z_i + weight · 2^(-a_i / half_life), with the age a_i = max(0, now - t_i).
 
     The score of an item without a time t_i does not change.
     """
 
-    half_life: float
+    kind: ClassVar[str] = "freshness"
+    repeated: ClassVar[bool] = False
+
+    half_life: Duration
     """The age in seconds at which half of the weight is left."""
-    weight: float = 1.0
+    weight: Annotated[float, _CHANGE] = 1.0
     """The change of a new item, in standard deviations of the candidates' scores."""
-    field: str = FIRST_SEEN
+    field: Field = FIRST_SEEN
     """The field that holds the time."""
 
-    def change(
-        self,
-        z_N: NDArray[np.float64],
-        items_N: NDArray[np.int64],
-        facts: Facts,
-        notes: Notes,
-        now: float,
-    ) -> NDArray[np.float64]:
+    def change(self, z_N: Z, candidates: Candidates) -> Z:
         """Return the changed scores; add a note on every item that moved up."""
-        age_N = np.maximum(now - values_at(facts.times(self.field), items_N, np.nan), 0.0)
+        time_N = values_at(candidates.facts.times(self.field), candidates.items_N, np.nan)
+        age_N = np.maximum(candidates.now - time_N, 0.0)
         fresh_N = np.nan_to_num(np.exp2(-age_N / self.half_life), nan=0.0)
-        new_N = z_N + self.weight * fresh_N
-        note_rises(z_N, new_N, notes, "moved up for freshness", among_N=fresh_N > 0)
-        return new_N
+        return candidates.note_rises(z_N, z_N + self.weight * fresh_N, "moved up for freshness")
 
 
-@dataclass(frozen=True, slots=True)
-class PopularityRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopularityRule(Rule):
     """z_i ← (1 - |p|) z_i + p q_i, with q_i = log(1 + n_i), standardised like the scores.
 
     n_i is the number of users with item i. At p = 1 the most popular candidates come first, and at
     p = -1 the rarest.
     """
 
-    weight: float
-    """The weight p, from -1 to 1."""
+    kind: ClassVar[str] = "popularity"
+    repeated: ClassVar[bool] = False
 
-    def change(
-        self, z_N: NDArray[np.float64], items_N: NDArray[np.int64], facts: Facts, notes: Notes
-    ) -> NDArray[np.float64]:
+    dial: Annotated[float, number(-1, 1)]
+    """The weight p."""
+
+    def change(self, z_N: Z, candidates: Candidates) -> Z:
         """Return the changed scores; add a note on every item that moved up."""
-        if facts.popularity_I is None:
+        if candidates.facts.popularity_I is None:
             raise missing_facts(
                 "a rule or an option needs the popularity of items, and there are no counts of it",
                 "Leave popularity at 0, or give facts with popularity_I.",
             )
-        count_N = values_at(facts.popularity_I, items_N, 0).astype(np.float64)
-        new_N = (1 - abs(self.weight)) * z_N + self.weight * standardised(np.log1p(count_N))
-        note = "moved up: popular" if self.weight > 0 else "moved up: less popular"
-        note_rises(z_N, new_N, notes, note)
-        return new_N
+        count_N = values_at(candidates.facts.popularity_I, candidates.items_N, 0).astype(np.float64)
+        new_N = (1 - abs(self.dial)) * z_N + self.dial * standardised(np.log1p(count_N))
+        note = "moved up: popular" if self.dial > 0 else "moved up: less popular"
+        return candidates.note_rises(z_N, new_N, note)
 
 
-@dataclass(frozen=True, slots=True)
-class ExplorationRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplorationRule(Rule):
     """z_i ← z_i + temperature · g_i, with noise g_i by one of two methods.
 
     With ``softmax`` g_i = -log(-log u_i) and u_i is uniform on (0, 1): the k best are then k draws
@@ -115,23 +142,22 @@ class ExplorationRule:
     depends on the seed and the index of the item only.
     """
 
-    temperature: float
+    kind: ClassVar[str] = "exploration"
+    repeated: ClassVar[bool] = False
+
+    temperature: Annotated[float, _CHANGE]
     """The size of the noise, in standard deviations of the candidates' scores."""
-    seed: int = 0
+    seed: Annotated[int, whole_number(0, 2**63 - 1)] = 0
     """The seed of requests without a seed."""
-    method: ExplorationMethod = "softmax"
+    method: Annotated[Literal["softmax", "thompson"], choice("softmax", "thompson")] = "softmax"
     """The distribution of the noise."""
 
-    def change(
-        self, z_N: NDArray[np.float64], items_N: NDArray[np.int64], notes: Notes, seed: int | None
-    ) -> NDArray[np.float64]:
+    def change(self, z_N: Z, candidates: Candidates) -> Z:
         """Return the changed scores; add a note on every item that moved up."""
-        seed = self.seed if seed is None else check_seed(seed)
-        u_N = uniform(seed, Stream.EXPLORE, 0, items_N)
+        seed = self.seed if candidates.seed is None else check_seed(candidates.seed)
+        u_N = uniform(seed, Stream.EXPLORE, 0, candidates.items_N)
         noise_N = _normal(u_N) if self.method == "thompson" else -np.log(-np.log(u_N))
-        new_N: NDArray[np.float64] = z_N + self.temperature * noise_N
-        note_rises(z_N, new_N, notes, "moved up to explore")
-        return new_N
+        return candidates.note_rises(z_N, z_N + self.temperature * noise_N, "moved up to explore")
 
 
 def _normal(u_N: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -150,20 +176,6 @@ def standardised(values_N: NDArray[np.float64]) -> NDArray[np.float64]:
     centred_N = values_N - values_N.mean()
     spread = centred_N.std()
     return centred_N / spread if spread > 0 else np.zeros(len(values_N))
-
-
-def note_rises(
-    before_N: NDArray[np.float64],
-    after_N: NDArray[np.float64],
-    notes: Notes,
-    note: str,
-    *,
-    among_N: NDArray[np.bool_] | None = None,
-) -> None:
-    """Add a note on the candidates whose rank improves; ties keep their order."""
-    rises_N = _ranks(after_N) < _ranks(before_N)
-    for at in np.flatnonzero(rises_N if among_N is None else rises_N & among_N).tolist():
-        notes[at].append(note)
 
 
 def _ranks(values_N: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -1,15 +1,13 @@
-"""Facts about items, and the conditions by which rules select items.
+"""Facts about items: categories, other fields, popularity, vectors and times.
 
-Facts are categories, other fields, popularity, vectors and times. They are kept by the index of an
-item in the model.
+They are kept by the index of an item in the model.
 """
 
 from __future__ import annotations
 
 import datetime
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +22,8 @@ from sdgar.errors import UsageError
 CATEGORY = "category"
 """The name of the field that holds the categories of an item."""
 FIRST_SEEN = "first_seen"
-"""The name of the field that holds the time when an item appeared."""
+"""The default name of the field that holds the time when an item appeared."""
 _CATEGORIES = ("categories", CATEGORY)
-_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
-"""The seconds of each unit of time; a year has 365 days."""
 _MICROS = 1_000_000
 _FIRST_YEAR, _LAST_YEAR = 1000, 9999
 
@@ -50,6 +46,24 @@ class Condition:
     at_most: Bound | None = None
     """The maximum, if there is one."""
 
+    @classmethod
+    def of(cls, field: str, wanted: Any) -> Condition:
+        """Return the condition that a value in ``where`` means; raise if it means none."""
+        field = CATEGORY if field == "categories" else field
+        if isinstance(wanted, Mapping):
+            bounds = list(wanted.values())
+            fit = all(isinstance(one, Bound) and not isinstance(one, bool) for one in bounds)
+            if not wanted or not set(wanted) <= {"at_least", "at_most"} or not fit:
+                raise ValueError
+            dates = {isinstance(one, datetime.date) for one in bounds}
+            if len(dates) > 1 or (False in dates and not all(map(math.isfinite, bounds))):
+                raise ValueError
+            return cls(field, (), wanted.get("at_least"), wanted.get("at_most"))
+        values = _values(wanted)
+        if not values or not all(isinstance(value, FieldValue) for value in values):
+            raise ValueError
+        return cls(field, values)
+
     def holds(self, values: tuple[Any, ...]) -> bool:
         """Return whether one of the values of a field meets the condition."""
         if self.any_of:
@@ -60,8 +74,8 @@ class Condition:
         """Return a short text of the condition."""
         if self.any_of:
             return f"{self.field} {' or '.join(_spelled(value) for value in self.any_of)}"
-        parts = [f"at least {self.at_least}"] if self.at_least is not None else []
-        parts += [f"at most {self.at_most}"] if self.at_most is not None else []
+        bounds = (("at least", self.at_least), ("at most", self.at_most))
+        parts = [f"{word} {bound}" for word, bound in bounds if bound is not None]
         return f"{self.field} {' and '.join(parts)}"
 
     def _in_range(self, value: Any) -> bool:
@@ -75,34 +89,17 @@ class Condition:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class ItemSelector:
-    """The items of a rule; exactly one of the three fields is used."""
+def _equal(value: Any, wanted: FieldValue) -> bool:
+    """Return whether a value is the wanted one; numbers and booleans may be spelled as text."""
+    if isinstance(wanted, bool):
+        return str(value).strip().lower() == str(wanted).lower()
+    if isinstance(wanted, int | float):
+        return number(value) == float(wanted)
+    return str(value) == wanted
 
-    items: tuple[str | int, ...] = ()
-    """The ids of the items."""
-    categories: tuple[str, ...] = ()
-    """The categories, of which an item has at least one."""
-    where: tuple[Condition, ...] = ()
-    """The conditions, all of which an item meets."""
 
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        """The conditions on items, including one for the categories."""
-        return (Condition("category", self.categories),) if self.categories else self.where
-
-    def fields(self) -> set[str]:
-        """Return the names of the fields in the conditions."""
-        return {condition.field for condition in self.conditions}
-
-    def words(self) -> str:
-        """Return a short text of the selection."""
-        if self.items:
-            shown = ", ".join(str(item) for item in self.items[:3])
-            if len(self.items) == 1:
-                return f"item {shown}"
-            return f"items {shown}" + (" and others" if len(self.items) > 3 else "")
-        return ", ".join(condition.words() for condition in self.conditions)
+def _spelled(value: FieldValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Facts:
@@ -122,7 +119,6 @@ class Facts:
         ids: Ids | None = None,
         popularity_I: NDArray[Any] | None = None,
         item_ID: NDArray[Any] | None = None,
-        first_seen_I: NDArray[Any] | None = None,
     ) -> None:
         self._entries = dict(entries or {})
         if min(self._entries, default=0) < 0:
@@ -134,8 +130,7 @@ class Facts:
         self.ids = ids
         self.popularity_I = popularity_I
         self.item_ID = item_ID if item_ID is not None and item_ID.shape[1] else None
-        self._first_seen_I = first_seen_I
-        tables = (ids, popularity_I, item_ID, first_seen_I)
+        tables = (ids, popularity_I, item_ID)
         sizes = [len(table) for table in tables if table is not None]
         self.n_items = max([n_items or 0, *sizes, *(index + 1 for index in self._entries)])
         self._coded: dict[str, Coded] = {}
@@ -159,25 +154,16 @@ class Facts:
             found += [str(one) for one in _values(entry.get(name), split=True)]
         return tuple(dict.fromkeys(found))
 
-    def value_of(self, item: int, field: str) -> Any:
-        """Return the value of an item in a field, or None."""
-        if field in _CATEGORIES:
-            return self.categories_of(item)
-        value = self._entries.get(item, {}).get(field)
-        if value is None and field == FIRST_SEEN and self._first_seen_I is not None:
-            seen = self._first_seen_I[item] if 0 <= item < len(self._first_seen_I) else None
-            return None if is_missing(seen) else float(seen)  # type: ignore[arg-type]
-        return value
-
     def values_of(self, item: int, field: str) -> tuple[Any, ...]:
         """Return all values of an item in a field."""
-        return _values(self.value_of(item, field))
+        if field in _CATEGORIES:
+            return self.categories_of(item)
+        return _values(self._entries.get(item, {}).get(field))
 
     def fields(self) -> set[str]:
         """Return the names of the fields that some item has."""
         names = {name for entry in self._entries.values() for name in entry}
-        found = {CATEGORY if name in _CATEGORIES else name for name in names}
-        return found | ({FIRST_SEEN} if self._first_seen_I is not None else set())
+        return {CATEGORY if name in _CATEGORIES else name for name in names}
 
     def index_of(self, items: Sequence[str | int]) -> NDArray[np.int64]:
         """Return the indices of items that a rule names, -1 for unknown ones."""
@@ -204,33 +190,30 @@ class Facts:
         """Return the time in a field of each item in seconds since 1970, NaN without one."""
         if field not in self._times:
             times_I = np.full(self.n_items, np.nan)
-            if field == FIRST_SEEN and self._first_seen_I is not None:
-                times_I[: len(self._first_seen_I)] = self._first_seen_I
             for item in self._entries:
                 if values := self.values_of(item, field):
                     times_I[item] = moment(values[0])
             self._times[field] = times_I
         return self._times[field]
 
-    def selected(self, selector: ItemSelector) -> NDArray[np.bool_]:
-        """Return whether each item is selected.
+    def selected(
+        self, items: Sequence[str | int], conditions: Sequence[Condition]
+    ) -> NDArray[np.bool_]:
+        """Return whether each item is one of ``items``, or else meets all conditions.
 
         Without ids a rule may name indices beyond the last known item; the result then extends as
         far as these.
         """
-        key = repr(selector)  # not the selector itself: 1 and true are equal, but not the same
+        key = repr((items, conditions))  # the values would do, but 1 and true are equal
         if key not in self._selected:
-            at = self.index_of(selector.items)
+            at = self.index_of(items)
             selected_I = np.zeros(max(self.n_items, int(at.max(initial=-1)) + 1), bool)
-            if selector.items:
+            if items:
                 selected_I[at[at >= 0]] = True
             else:
-                candidates: Iterable[int] = self._entries
-                if FIRST_SEEN in selector.fields():
-                    candidates = range(self.n_items)
-                for item in candidates:
+                for item in self._entries:
                     selected_I[item] = all(
-                        one.holds(self.values_of(item, one.field)) for one in selector.conditions
+                        one.holds(self.values_of(item, one.field)) for one in conditions
                     )
             self._selected[key] = selected_I
         return self._selected[key]
@@ -285,27 +268,6 @@ def number(value: Any) -> float:
     except (ValueError, OverflowError):
         return math.nan
     return found if math.isfinite(found) else math.nan
-
-
-def duration(text: Any) -> float | None:
-    """Return a duration such as 90s, 30min, 12h, 7d, 2w or 1y in seconds, or None."""
-    found = re.fullmatch(rf"(\d{{1,9}}(?:\.\d+)?)({'|'.join(_UNITS)})", str(text).strip())
-    if not isinstance(text, str) or found is None or float(found[1]) == 0:
-        return None
-    return float(found[1]) * _UNITS[found[2]]
-
-
-def _equal(value: Any, wanted: FieldValue) -> bool:
-    """Return whether a value is the wanted one; numbers and booleans may be spelled as text."""
-    if isinstance(wanted, bool):
-        return str(value).strip().lower() == str(wanted).lower()
-    if isinstance(wanted, int | float):
-        return number(value) == float(wanted)
-    return str(value) == wanted
-
-
-def _spelled(value: FieldValue) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _values(cell: Any, *, split: bool = False) -> tuple[Any, ...]:

@@ -1,105 +1,155 @@
-"""Rules that decide which items may be listed at all."""
+"""Rules that decide which items may be listed at all, and how rules select items."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.recommend.rules.facts import FIRST_SEEN, Facts, ItemSelector
+from sdgar.recommend.rules.facts import CATEGORY, FIRST_SEEN, Condition, Facts
+from sdgar.recommend.rules.settings import Age, Field, ItemIds, Name, Rule, Setting, Texts
 
 
-@dataclass(frozen=True, slots=True)
-class BlockRule:
+def _conditions(value: Any) -> tuple[Condition, ...]:
+    if not isinstance(value, Mapping):
+        raise ValueError
+    return tuple(Condition.of(str(field), wanted) for field, wanted in value.items())
+
+
+Where = Annotated[
+    tuple[Condition, ...],
+    Setting(
+        _conditions,
+        'Write {field = "value"}, a list of values, or {field = {at_least = 1, at_most = 5}}, with '
+        "numbers or dates.",
+    ),
+]
+"""Conditions on the fields of items."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectingRule(Rule):
+    """A rule about some items, which are named in one of three ways."""
+
+    items: ItemIds = ()
+    """The ids of the items."""
+    categories: Texts = ()
+    """The categories, of which an item has at least one."""
+    where: Where = ()
+    """The conditions, all of which an item meets."""
+    name: Name = None
+    """The name of the rule."""
+
+    def __post_init__(self) -> None:
+        """Raise unless items are named in exactly one way."""
+        if sum(map(bool, (self.items, self.categories, self.where))) != 1:
+            msg = (
+                "it must say which items, by one of items = [ids], categories = [names] and "
+                "where = {field = value}; where = {category = …, field = …} requires all of its "
+                "conditions."
+            )
+            raise ValueError(msg)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions on items, including one for the categories."""
+        return (Condition(CATEGORY, self.categories),) if self.categories else self.where
+
+    @property
+    def item_fields(self) -> set[str]:
+        """The fields of items that the rule reads."""
+        return {condition.field for condition in self.conditions}
+
+    def selected(self, facts: Facts) -> NDArray[np.bool_]:
+        """Return whether each item is one of the rule's; see ``Facts.selected``."""
+        return facts.selected(self.items, self.conditions)
+
+    def words(self) -> str:
+        """Return the name of the rule, or a short text of its items."""
+        if self.name or not self.items:
+            return self.name or ", ".join(condition.words() for condition in self.conditions)
+        shown = ", ".join(str(item) for item in self.items[:3])
+        if len(self.items) == 1:
+            return f"item {shown}"
+        return f"items {shown}" + (" and others" if len(self.items) > 3 else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockRule(SelectingRule):
     """B ← B ∪ W: the items W of the rule are never listed."""
 
-    selector: ItemSelector
-    """The blocked items."""
-    name: str | None = None
-    """The name of the rule."""
+    kind: ClassVar[str] = "block"
 
-    @property
-    def blocks_unknown(self) -> bool:
-        """Whether items without facts are blocked."""
-        return False
-
-    def blocked(self, facts: Facts, now: float) -> NDArray[np.bool_]:
-        """Return whether each item is blocked."""
-        return facts.selected(self.selector)
+    def blocked(self, facts: Facts, now: float) -> tuple[NDArray[np.bool_], bool]:
+        """Return whether each item is blocked, and whether items without facts are."""
+        return self.selected(facts), False
 
 
-@dataclass(frozen=True, slots=True)
-class AllowRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowRule(SelectingRule):
     """B ← B ∪ (I - W): only the items W of the rule are listed; every such rule applies."""
 
-    selector: ItemSelector
-    """The allowed items."""
-    name: str | None = None
-    """The name of the rule."""
+    kind: ClassVar[str] = "allow"
 
-    @property
-    def blocks_unknown(self) -> bool:
-        """Whether items without facts are blocked."""
-        return True
-
-    def blocked(self, facts: Facts, now: float) -> NDArray[np.bool_]:
-        """Return whether each item is blocked."""
-        return ~facts.selected(self.selector)
+    def blocked(self, facts: Facts, now: float) -> tuple[NDArray[np.bool_], bool]:
+        """Return whether each item is blocked, and whether items without facts are."""
+        return ~self.selected(facts), True
 
 
-@dataclass(frozen=True, slots=True)
-class AgeRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgeRule(Rule):
     """B ← B ∪ { i : now - t_i < at_least or now - t_i > at_most }, with t_i the time in a field.
 
     An item without a time is blocked if there is a maximum, since it may be too old, and listed if
     there is only a minimum. An item of the future has a negative age.
     """
 
-    field: str = FIRST_SEEN
-    """The field that holds the time."""
-    at_least: float | None = None
+    kind: ClassVar[str] = "age"
+
+    at_least: Age = None
     """The minimum age in seconds."""
-    at_most: float | None = None
+    at_most: Age = None
     """The maximum age in seconds."""
-    name: str | None = None
+    field: Field = FIRST_SEEN
+    """The field that holds the time."""
+    name: Name = None
     """The name of the rule."""
 
-    @property
-    def blocks_unknown(self) -> bool:
-        """Whether items without facts are blocked."""
-        return self.at_most is not None
+    def __post_init__(self) -> None:
+        """Raise if there is no bound, or if no age fits."""
+        if self.at_least is None and self.at_most is None:
+            msg = 'it has no bound. Write at_least = "7d", at_most = "1y" or both.'
+            raise ValueError(msg)
+        if None not in (self.at_least, self.at_most) and self.at_least > self.at_most:  # type: ignore[operator]
+            msg = "at_least is more than at_most. Exchange them."
+            raise ValueError(msg)
 
-    def blocked(self, facts: Facts, now: float) -> NDArray[np.bool_]:
-        """Return whether each item is blocked."""
+    def blocked(self, facts: Facts, now: float) -> tuple[NDArray[np.bool_], bool]:
+        """Return whether each item is blocked, and whether items without facts are."""
         age_I = now - facts.times(self.field)
         blocked_I = np.zeros(len(age_I), bool)
         if self.at_least is not None:
             blocked_I |= age_I < self.at_least
         if self.at_most is not None:
             blocked_I |= ~(age_I <= self.at_most)
-        return blocked_I
+        return blocked_I, self.at_most is not None
 
 
 def blocked_items(
-    filters: tuple[BlockRule | AllowRule | AgeRule, ...],
-    categories: frozenset[str],
-    facts: Facts,
-    now: float,
+    filters: Sequence[BlockRule | AllowRule | AgeRule], facts: Facts, now: float
 ) -> NDArray[np.bool_] | None:
     """Return whether each item is blocked; None if none is.
 
     The last entry, after all items, is for items without facts.
     """
-    rules = list(filters)
-    if categories:
-        rules.append(BlockRule(ItemSelector(categories=tuple(sorted(categories)))))
-    if not rules:
+    if not filters:
         return None
-    found = [rule.blocked(facts, now) for rule in rules]
-    blocked_I1 = np.zeros(max(len(blocked_I) for blocked_I in found) + 1, bool)
-    for rule, blocked_I in zip(rules, found, strict=True):
+    found = [rule.blocked(facts, now) for rule in filters]
+    blocked_I1 = np.zeros(max(len(blocked_I) for blocked_I, _ in found) + 1, bool)
+    for blocked_I, unknown in found:
         blocked_I1[: len(blocked_I)] |= blocked_I
-        if rule.blocks_unknown:
-            blocked_I1[len(blocked_I) :] = True
+        blocked_I1[len(blocked_I) :] |= unknown
     return blocked_I1

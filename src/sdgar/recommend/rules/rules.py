@@ -1,49 +1,75 @@
-"""Rules, the options of a request, and the re-ranking of one list of candidates."""
+"""Rules, the options of a request, and the re-ranking of one list of candidates.
+
+A file of rules is TOML with tables named like the rules:
+
+    now = 2026-03-01              # ages count from here; from the present if it is missing
+    candidates = 200              # re-rank at least this many items of each list
+
+    [[cap]]                       # block, allow, age, boost, bury, cap and pin may be repeated
+    at_most = 2
+
+    [diversity]                   # popularity, freshness, diversity, calibration and exploration
+    strength = 0.3                # may be there once
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import a_path, length, of_kind
-from sdgar.errors import UsageError
+from sdgar.errors import UsageError, did_you_mean
 from sdgar.maths.rng import check_seed
-from sdgar.recommend.rules import file
 from sdgar.recommend.rules.changes import (
     BoostRule,
+    BuryRule,
+    Candidates,
     ExplorationRule,
     FreshnessRule,
-    Notes,
     PopularityRule,
     standardised,
 )
-from sdgar.recommend.rules.facts import CATEGORY, Facts, ItemSelector
-from sdgar.recommend.rules.file import RuleSet
-from sdgar.recommend.rules.filters import blocked_items
-from sdgar.recommend.rules.options import NO_OPTIONS, RerankOptions
+from sdgar.recommend.rules.facts import Facts
+from sdgar.recommend.rules.filters import AgeRule, AllowRule, BlockRule, blocked_items
 from sdgar.recommend.rules.selection import (
     CapRule,
-    ListEntry,
     PinRule,
     ScoreOf,
-    Selection,
     pinned_entries,
+    select,
     usable_candidates,
     with_pins,
+)
+from sdgar.recommend.rules.settings import (
+    NO_OPTIONS,
+    Moment,
+    RerankOptions,
+    Rule,
+    parsed,
+    read_toml,
+    settings_of,
+    whole_number,
 )
 from sdgar.recommend.rules.terms import CalibrationRule, DiversityRule
 from sdgar.show.printed import Described
 
+KINDS: dict[str, type[Rule]] = {
+    kind.kind: kind
+    for kind in (
+        BlockRule, AllowRule, AgeRule, BoostRule, BuryRule, CapRule, PinRule, PopularityRule,
+        FreshnessRule, DiversityRule, CalibrationRule, ExplorationRule,
+    )
+}  # fmt: skip
+"""All rules by the names of their tables in a file."""
 _LEAST, _TIMES = 100, 5
 """The default number of candidates: five times the length of the list, and at least a hundred."""
-_WITH_SELECTOR = ("block", "allow", "boost", "bury")
-"""The kinds of rules that select items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +84,7 @@ class Reranked:
     """The notes on each entry: which rules acted on it."""
 
 
+@dataclass(frozen=True, repr=False)
 class Rules(Described):
     """Business rules, which re-rank lists of candidates.
 
@@ -67,23 +94,17 @@ class Rules(Described):
     ['pinned: sale', '']
     """
 
-    def __init__(self, rule_set: RuleSet) -> None:
-        of_kind(
-            "rule_set",
-            rule_set,
-            RuleSet,
-            "Use Rules.read(path), Rules.of(mapping) or Rules.none().",
-        )
-        self._set = rule_set
-        self._filters = rule_set.of("block", "allow", "age")
-        self._boosts: tuple[BoostRule, ...] = rule_set.of("boost", "bury")
-        self._pins: tuple[PinRule, ...] = rule_set.of("pin")
-        self._caps: tuple[CapRule, ...] = rule_set.of("cap")
-        self._popularity: PopularityRule | None = rule_set.only("popularity")
-        self._freshness: FreshnessRule | None = rule_set.only("freshness")
-        self._diversity: DiversityRule | None = rule_set.only("diversity")
-        self._calibration: CalibrationRule | None = rule_set.only("calibration")
-        self._exploration: ExplorationRule | None = rule_set.only("exploration")
+    rules: tuple[Rule, ...] = ()
+    """The rules, kind by kind."""
+    now: Moment = None
+    """The time from which ages count, in seconds since 1970; None for the present."""
+    candidates: Annotated[int | None, whole_number(1, 100_000)] = None
+    """The minimum number of candidates that are re-ranked; None for the default."""
+
+    def __post_init__(self) -> None:
+        """Raise for what is not a tuple of rules, such as a path."""
+        cure = "Use Rules.read(path), Rules.of(mapping) or Rules.none()."
+        of_kind("rules", self.rules, tuple, cure)
 
     @classmethod
     def read(cls, path: str | Path) -> Rules:
@@ -94,7 +115,8 @@ class Rules(Described):
         >>> sdgar.Rules.read("rules.toml")
         Rules: 1 block, 1 diversity
         """
-        return cls(file.read(a_path("path", path)))
+        path = a_path("path", path)
+        return cls.of(read_toml(path), path.name)
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any], source: str = "rules") -> Rules:
@@ -103,12 +125,33 @@ class Rules(Described):
         >>> sdgar.Rules.of({"boost": [{"categories": ["new"], "by": 0.5}]})
         Rules: 1 boost
         """
-        return cls(file.parse(mapping, source))
+        others = {name: mapping[name] for name in settings_of(cls) if name in mapping}
+        for name in mapping:
+            if name not in KINDS and name not in others:
+                near = did_you_mean(name, (*KINDS, *settings_of(cls)))
+                raise UsageError(
+                    f"{source}: there is no rule {name!r}.{near} Rules: {', '.join(KINDS)}.",
+                    code="unknown_rule",
+                )
+        found: list[Rule] = []
+        for name, kind in KINDS.items():
+            given = mapping.get(name, [])
+            tables = given if isinstance(given, list | tuple) else [given]
+            if not kind.repeated and tables and given is tables:
+                raise UsageError(
+                    f"{source}: {name} is allowed once. Write [{name}] instead of [[{name}]].",
+                    code="bad_rules",
+                )
+            for at, table in enumerate(tables, 1):
+                place = f"{source}, " + (f"[[{name}]]" if kind.repeated else f"[{name}]")
+                place += f" number {at}" if len(tables) > 1 else ""
+                found.append(parsed(kind, place, table))
+        return parsed(cls, source, others, rules=tuple(found))
 
     @classmethod
     def none(cls) -> Rules:
         """Return no rules, for requests that have options only."""
-        return cls(RuleSet())
+        return cls()
 
     def using(
         self, table: Mapping[Any, Mapping[str, Any]] | None = None, **options: Any
@@ -126,35 +169,32 @@ class Rules(Described):
         return Reranking.of(self, table, **options)
 
     def __bool__(self) -> bool:
-        return bool(self._set.rules)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rules) and self._set == other._set
-
-    def __hash__(self) -> int:
-        return hash(self._set)
+        return bool(self.rules)
 
     def _lines(self) -> list[str]:
-        kinds = [kind for kind, _ in self._set.rules]
+        kinds = [rule.kind for rule in self.rules]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
         return [f"Rules: {counts or 'none'}"]
 
-    @property
-    def rules(self) -> tuple[file.Rule, ...]:
-        """The rules as records, kind by kind."""
-        return tuple(rule for _, rule in self._set.rules)
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Any]]:
+        return {name: [rule for rule in self.rules if rule.kind == name] for name in KINDS}
+
+    def _of(self, *kinds: str) -> list[Any]:
+        """Return the rules of some kinds, kind by kind."""
+        return [rule for kind in kinds for rule in self._by_kind[kind]]
 
     @property
     def seed(self) -> int | None:
         """The seed of the rule for exploration; None without such a rule."""
-        return None if self._exploration is None else self._exploration.seed
+        return next((rule.seed for rule in self._of("exploration")), None)
 
     def depth(self, k: int, options: RerankOptions = NO_OPTIONS) -> int:
         """Return the number of candidates for a list of k; rules that only pin need k."""
         k = length("k", k)
-        if options == NO_OPTIONS and len(self._pins) == len(self._set.rules):
+        if options == NO_OPTIONS and len(self._of("pin")) == len(self.rules):
             return k
-        return max(self._set.candidates or _LEAST, _TIMES * k)
+        return max(self.candidates or _LEAST, _TIMES * k)
 
     def blocked(
         self, facts: Facts, options: RerankOptions = NO_OPTIONS, *, now: float | None = None
@@ -168,13 +208,12 @@ class Rules(Described):
 
     def pinned(self, facts: Facts) -> NDArray[np.int64]:
         """Return the indices of the known items that the rules pin, ascending."""
-        at = facts.index_of([item for pin in self._pins for item in pin.items])
+        at = facts.index_of([item for pin in self._of("pin") for item in pin.items])
         return np.unique(at[at >= 0])
 
     def complaints(self, facts: Facts) -> list[str]:
         """Return sentences on the items and fields of the rules that the facts do not have."""
-        named = [item for selector in self._selectors() for item in selector.items]
-        named += [item for pin in self._pins for item in pin.items]
+        named = [item for rule in self.rules for item in rule.item_ids]
         at = facts.index_of(named).tolist()
         unknown = [str(item) for item, index in zip(named, at, strict=True) if index < 0]
         found = []
@@ -182,21 +221,10 @@ class Rules(Described):
             shown = ", ".join(unknown[:5]) + (" and others" if len(unknown) > 5 else "")
             found.append(f"the rules name items that the model does not know: {shown}.")
         known = facts.fields()
-        missing = sorted(self._fields() - known)
+        missing = sorted(set().union(*(rule.item_fields for rule in self.rules)) - known)
         if missing:
             has = f"Fields: {', '.join(sorted(known))}." if known else "There are no fields at all."
             found.append(f"the rules name fields that no item has: {', '.join(missing)}. {has}")
-        return found
-
-    def _selectors(self) -> list[ItemSelector]:
-        return [rule.selector for rule in self._set.of(*_WITH_SELECTOR)]
-
-    def _fields(self) -> set[str]:
-        found = {name for selector in self._selectors() for name in selector.fields()}
-        found |= {rule.by for rule in self._set.of("cap", "calibration")}
-        found |= {rule.field for rule in self._set.of("age", "freshness")}
-        if self._diversity is not None and self._diversity.on == "categories":
-            found.add(CATEGORY)
         return found
 
     def apply(
@@ -226,67 +254,50 @@ class Rules(Described):
         items_N, scores_N = usable_candidates(items_N, scores_N, blocked_I1)
         own = dict(zip(items_N.tolist(), scores_N.tolist(), strict=True))
         pins = pinned_entries(
-            self._pins, k, facts, blocked_I1=blocked_I1, scores=own, score_of=score_of
+            self._of("pin"), k, facts, blocked_I1=blocked_I1, scores=own, score_of=score_of
         )
-        pinned = [pin.item for pin in pins.values()]
-        notes: Notes = [[] for _ in items_N]
-        z_N = self._changed(items_N, standardised(scores_N), facts, options, notes, seed, now)
-        free_N = np.flatnonzero(~np.isin(items_N, pinned))
-        free_notes = [notes[at] for at in free_N.tolist()]
-        history = None if history_H is None else np.asarray(history_H, np.int64)
-        selection = Selection(self._caps, self._diversity_with(options), self._calibration)
-        chosen = selection.select(
-            z_N[free_N], items_N[free_N], k - len(pins), facts, free_notes,
-            history_H=history, pinned=pinned,
+        candidates = Candidates(items_N, facts, [[] for _ in own], now, seed)
+        z_N = standardised(scores_N)
+        for rule in self._changes(options):
+            z_N = rule.change(z_N, candidates)
+        chosen = select(
+            candidates, z_N, k - len(pins),
+            caps=self._of("cap"), weighted=self._weighted(options),
+            history_H=None if history_H is None else np.asarray(history_H, np.int64),
+            pinned=[item for item, _, _ in pins.values()],
         )  # fmt: skip
         listed = [
-            ListEntry(int(items_N[at]), float(scores_N[at]), tuple(notes[at]))
-            for at in free_N[chosen].tolist()
+            (int(items_N[at]), float(scores_N[at]), tuple(candidates.notes[at])) for at in chosen
         ]
         whole = with_pins(listed, pins, k)
         return Reranked(
-            np.array([one.item for one in whole], np.int64),
-            np.array([one.score for one in whole], np.float64),
-            tuple(one.notes for one in whole),
+            np.array([item for item, _, _ in whole], np.int64),
+            np.array([score for _, score, _ in whole], np.float64),
+            tuple(notes for _, _, notes in whole),
         )
 
     def _now(self, now: float | None) -> float:
-        return self._set.now if self._set.now is not None else time.time() if now is None else now
+        return self.now if self.now is not None else time.time() if now is None else now
 
     def _blocked(
         self, facts: Facts, options: RerankOptions, now: float
     ) -> NDArray[np.bool_] | None:
-        return blocked_items(self._filters, options.exclude_categories, facts, now)
+        filters = self._of("block", "allow", "age")
+        if options.exclude_categories:
+            filters.append(BlockRule(categories=tuple(sorted(set(options.exclude_categories)))))
+        return blocked_items(filters, facts, now)
 
-    def _diversity_with(self, options: RerankOptions) -> DiversityRule | None:
-        """Return the rule for diversity, with the strength of the request added."""
-        if self._diversity is None:
-            return DiversityRule(options.diversity) if options.diversity else None
-        strength = min(1.0, self._diversity.strength + options.diversity)
-        return replace(self._diversity, strength=strength)
+    def _changes(self, options: RerankOptions) -> list[Any]:
+        """Return the rules that change scores in their order, with the request's popularity."""
+        weight = options.popularity + sum(rule.dial for rule in self._of("popularity"))
+        first = [PopularityRule(dial=max(-1.0, min(1.0, weight)))] if weight else []
+        return [*first, *self._of("boost", "bury", "freshness", "exploration")]
 
-    def _changed(
-        self,
-        items_N: NDArray[np.int64],
-        z_N: NDArray[np.float64],
-        facts: Facts,
-        options: RerankOptions,
-        notes: Notes,
-        seed: int | None,
-        now: float,
-    ) -> NDArray[np.float64]:
-        """Return the scores after all changes, in their fixed order."""
-        popularity = 0.0 if self._popularity is None else self._popularity.weight
-        popularity = max(-1.0, min(1.0, options.popularity + popularity))
-        if popularity:
-            z_N = PopularityRule(popularity).change(z_N, items_N, facts, notes)
-        for boost in self._boosts:
-            z_N = boost.change(z_N, items_N, facts, notes)
-        if self._freshness is not None:
-            z_N = self._freshness.change(z_N, items_N, facts, notes, now)
-        if self._exploration is not None:
-            z_N = self._exploration.change(z_N, items_N, notes, seed)
-        return z_N
+    def _weighted(self, options: RerankOptions) -> list[DiversityRule | CalibrationRule]:
+        """Return the rules for diversity, with the request's strength, and for calibration."""
+        (own,) = self._of("diversity") or [DiversityRule(strength=0.0)]
+        diversity = replace(own, strength=min(1.0, own.strength + options.diversity))
+        return [rule for rule in (diversity, *self._of("calibration")) if rule.strength > 0]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -310,12 +321,10 @@ class Reranking(Described):
         rules: Rules,
         table: Mapping[Any, Mapping[str, Any]] | None = None,
         *,
-        diversity: float = 0.0,
-        popularity: float = 0.0,
-        exclude_categories: Iterable[str] = (),
         seed: int | None = None,
+        **options: Any,
     ) -> Reranking:
-        """Return rules with facts, options and a seed."""
+        """Return rules with facts, the fields of ``RerankOptions``, and a seed."""
         of_kind("rules", rules, Rules, "Read some with sdgar.Rules.read(path).")
         if table is not None and not isinstance(table, Mapping):
             raise UsageError(
@@ -324,21 +333,17 @@ class Reranking(Described):
                 "sdgar.read_facts(path).",
                 code="bad_type",
             )
-        options = RerankOptions(diversity, popularity, exclude_categories)  # type: ignore[arg-type]
-        return cls(rules, table, options, None if seed is None else check_seed(seed))
+        seed = None if seed is None else check_seed(seed)
+        return cls(rules, table, RerankOptions(**options), seed)
 
     @classmethod
     def from_any(cls, given: object) -> Reranking:
         """Return a re-ranking from the argument ``rules`` of ``recommend``."""
-        if isinstance(given, Rules):
-            return cls(given)
-        if isinstance(given, Reranking):
+        if isinstance(given, cls):
             return given
-        raise UsageError(
-            f"rules must be Rules, got an object of type {type(given).__name__}. Read some with "
-            "sdgar.Rules.read(path), or make some with sdgar.Rules.of(mapping).",
-            code="bad_type",
-        )
+        cure = "Read some with sdgar.Rules.read(path), or make some with sdgar.Rules.of(mapping)."
+        of_kind("rules", given, Rules, cure)
+        return cls(given)  # type: ignore[arg-type]
 
     def _lines(self) -> list[str]:
         n = 0 if self.table is None else len(self.table)

@@ -10,36 +10,43 @@ model, and then to the lower index.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.errors import UsageError
-from sdgar.recommend.rules.changes import Notes
+from sdgar.recommend.rules.changes import Candidates
 from sdgar.recommend.rules.facts import CATEGORY, Facts
-from sdgar.recommend.rules.terms import CalibrationRule, DiversityRule, SelectionTerm
+from sdgar.recommend.rules.settings import Field, ItemIds, Name, Rule, Texts, whole_number
+from sdgar.recommend.rules.terms import CalibrationRule, DiversityRule
 
 ScoreOf = Callable[[NDArray[np.int64]], NDArray[np.floating]]
 """Returns the scores of items; -inf for items that may not be listed."""
+ListEntry = tuple[int, float, tuple[str, ...]]
+"""An item of a list: its index, its score (NaN if unknown), and the notes of the rules on it."""
+_COUNT = whole_number(1, 1_000_000)
 
 
-@dataclass(frozen=True, slots=True)
-class CapRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapRule(Rule):
     """#{ i ∈ L : v ∈ V_i } ≤ at_most for each value v, with V_i the values of item i in a field.
 
     An item counts for each of its values. An item without a value is not counted.
     """
 
-    at_most: int
+    kind: ClassVar[str] = "cap"
+
+    at_most: Annotated[int, _COUNT]
     """The maximum number of items of each value in a list."""
-    by: str = CATEGORY
+    by: Field = CATEGORY
     """The field whose values are counted."""
-    values: tuple[str, ...] = ()
+    values: Texts = ()
     """The counted values; empty for all values."""
-    name: str | None = None
+    name: Name = None
     """The name of the rule."""
 
     def words(self, value: str) -> str:
@@ -52,7 +59,11 @@ class CapCounter:
     """Counts the listed items, and excludes the candidates that a cap has no place for."""
 
     def __init__(
-        self, caps: tuple[CapRule, ...], items_N: NDArray[np.int64], facts: Facts, pinned: list[int]
+        self,
+        caps: Sequence[CapRule],
+        items_N: NDArray[np.int64],
+        facts: Facts,
+        pinned: Sequence[int],
     ) -> None:
         self.excluded_by: dict[int, str] = {}
         """The words of the cap that excludes a candidate, by its position."""
@@ -62,9 +73,9 @@ class CapCounter:
         self._members: dict[tuple[int, int], list[int]] = {}
         self._keys_N: list[list[tuple[int, int]]] = [[] for _ in items_N]
         self._words: dict[tuple[int, int], str] = {}
+        positions = [*enumerate(items_N.tolist()), *((-1, item) for item in pinned)]
         for number, cap in enumerate(caps):
             coded, only = facts.coded(cap.by), set(cap.values)
-            positions = [*enumerate(items_N.tolist()), *((-1, item) for item in pinned)]
             for at, item in positions:
                 for code in coded.of(item).tolist():
                     if only and coded.names[code] not in only:
@@ -99,8 +110,8 @@ class CapCounter:
             self.excluded_by.setdefault(at, self._words[key])
 
 
-@dataclass(frozen=True, slots=True)
-class PinRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinRule(Rule):
     """L_{at} = i, and the entries from there on move down by one place.
 
     Several items have the places at, at + 1, …; if a place is taken, the item has the next free
@@ -108,32 +119,18 @@ class PinRule:
     the pinned item as its last entry.
     """
 
-    items: tuple[str | int, ...]
+    kind: ClassVar[str] = "pin"
+
+    items: ItemIds
     """The ids of the items."""
-    at: int = 1
+    at: Annotated[int, _COUNT] = 1
     """The place of the first of them, counted from 1."""
-    name: str | None = None
+    name: Name = None
     """The name of the rule."""
-
-    def words(self) -> str:
-        """Return a note that an item is pinned, and by which rule."""
-        return f"pinned: {self.name}" if self.name else "pinned"
-
-
-@dataclass(frozen=True, slots=True)
-class ListEntry:
-    """One entry of a list, pinned or selected."""
-
-    item: int
-    """The index of the item."""
-    score: float
-    """The score of the model; NaN if unknown."""
-    notes: tuple[str, ...]
-    """The notes of the rules that acted on it."""
 
 
 def pinned_entries(
-    pins: tuple[PinRule, ...],
+    pins: Sequence[PinRule],
     k: int,
     facts: Facts,
     *,
@@ -158,99 +155,67 @@ def pinned_entries(
             blocked = blocked_I1 is not None and blocked_I1[min(item, len(blocked_I1) - 1)]
             if item < 0 or item in used or blocked:
                 continue
-            score = scores.get(item, np.nan)
+            score = scores.get(item, math.nan)
             if item not in scores and score_of is not None:
                 score = float(score_of(np.array([item], np.int64))[0])
-                if not np.isfinite(score):
+                if not math.isfinite(score):
                     continue
-            found[place] = ListEntry(item, score, (pin.words(),))
+            note = f"pinned: {pin.name}" if pin.name else "pinned"
+            found[place] = item, score, (note,)
             used.add(item)
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The rules that act while a list is selected."""
-
-    caps: tuple[CapRule, ...] = ()
-    """The caps to keep."""
-    diversity: DiversityRule | None = None
-    """The rule for diversity, if there is one."""
-    calibration: CalibrationRule | None = None
-    """The rule for calibration, if there is one."""
-
-    def select(
-        self,
-        z_N: NDArray[np.float64],
-        items_N: NDArray[np.int64],
-        n: int,
-        facts: Facts,
-        notes: Notes,
-        *,
-        history_H: NDArray[np.int64] | None,
-        pinned: list[int],
-    ) -> list[int]:
-        """Return the positions of at most n candidates, in order; caps count pinned items too."""
-        order_N = np.argsort(-z_N, kind="stable")
-        items_N, relevance_N = items_N[order_N], _from_0_to_1(z_N[order_N])
-        counter = CapCounter(self.caps, items_N, facts, pinned)
-        terms, score_weight = self._terms(items_N, facts, history_H)
-        base_N = score_weight * relevance_N
-        left_N = np.ones(len(items_N), bool)
-        picked: list[int] = []
-        binding: set[str] = set()
-        new_notes: dict[int, list[str]] = {}
-        while len(picked) < n:
-            open_N = left_N & ~counter.excluded_N if counter.excluded_by else left_N
-            first = int(open_N.argmax()) if len(open_N) else 0
-            if not len(open_N) or not open_N[first]:
-                break
-            at = preferred = first
-            parts = [weight * term.values() for weight, term, _ in terms]
-            if parts:
-                value_N = sum(parts, base_N)  # a new array, so that base_N stays as it is
-                value_N[~left_N] = -np.inf
-                at = preferred = int(value_N.argmax())
-            if counter.excluded_by:
-                all_N = value_N if parts else np.where(left_N, base_N, -np.inf)
-                preferred = int(all_N.argmax())
-                if parts:
-                    at = int(np.where(open_N, value_N, -np.inf).argmax())
-            new_notes[at] = []
-            if preferred != at:
-                binding.add(counter.excluded_by[preferred])
-                new_notes[at].append(f"moved up: {counter.excluded_by[preferred]}")
-            if first != at:
-                words = zip(parts, terms, strict=True)
-                new_notes[at] += [
-                    word for part_N, (_, _, word) in words if part_N[at] > part_N[first]
-                ]
-            picked.append(at)
-            left_N[at] = False
-            counter.add(at)
-            for _, term, _ in terms:
-                term.add(at)
-        for at in picked:
-            kept = [f"kept: {words}" for words in counter.words_of(at) if words in binding]
-            notes[int(order_N[at])] += new_notes[at] + kept
-        return [int(order_N[at]) for at in picked]
-
-    def _terms(
-        self, items_N: NDArray[np.int64], facts: Facts, history_H: NDArray[np.int64] | None
-    ) -> tuple[list[tuple[float, SelectionTerm, str]], float]:
-        """Return the terms with their weights and notes, and the weight of the scores."""
-        terms: list[tuple[float, SelectionTerm, str]] = []
-        if self.diversity is not None and self.diversity.strength > 0 and len(items_N):
-            diversity = self.diversity.begin(items_N, facts)
-            terms.append((self.diversity.strength, diversity, "moved up for diversity"))
-        if self.calibration is not None and self.calibration.strength > 0:
-            calibration = self.calibration.begin(items_N, history_H, facts)
-            if calibration is not None:
-                terms.append((self.calibration.strength, calibration, "moved up for calibration"))
-        score_weight = 1.0
-        for weight, _, _ in terms:
-            score_weight *= 1 - weight
-        return terms, score_weight
+def select(
+    candidates: Candidates,
+    z_N: NDArray[np.float64],
+    n: int,
+    *,
+    caps: Sequence[CapRule],
+    weighted: Sequence[DiversityRule | CalibrationRule],
+    history_H: NDArray[np.int64] | None,
+    pinned: Sequence[int],
+) -> list[int]:
+    """Return the positions of at most n candidates, in order; caps count pinned items too."""
+    order_N = np.argsort(-z_N, kind="stable")
+    order_N = order_N[~np.isin(candidates.items_N[order_N], pinned)]
+    items_N, facts = candidates.items_N[order_N], candidates.facts
+    counter = CapCounter(caps, items_N, facts, pinned)
+    begun = [(rule, rule.begin(items_N, history_H, facts)) for rule in weighted]
+    terms = [(rule, term) for rule, term in begun if term is not None]
+    score_weight = math.prod(1 - rule.strength for rule, _ in terms)
+    base_N = score_weight * _from_0_to_1(z_N[order_N])
+    left_N = np.ones(len(items_N), bool)
+    picked: list[int] = []
+    binding: set[str] = set()
+    new_notes: dict[int, list[str]] = {}
+    while len(picked) < n:
+        open_N = left_N & ~counter.excluded_N if counter.excluded_by else left_N
+        first = int(open_N.argmax()) if len(open_N) else 0
+        if not len(open_N) or not open_N[first]:
+            break
+        at = preferred = first
+        parts = [rule.strength * term.values() for rule, term in terms]
+        if parts or counter.excluded_by:
+            value_N = np.where(left_N, sum(parts, base_N), -np.inf)
+            preferred = int(value_N.argmax())
+            at = int(np.where(open_N, value_N, -np.inf).argmax()) if parts else first
+        new_notes[at] = []
+        if preferred != at:
+            binding.add(counter.excluded_by[preferred])
+            new_notes[at].append(f"moved up: {counter.excluded_by[preferred]}")
+        for part_N, (rule, _) in zip(parts, terms, strict=True):
+            if part_N[at] > part_N[first]:
+                new_notes[at].append(rule.note)
+        picked.append(at)
+        left_N[at] = False
+        counter.add(at)
+        for _, term in terms:
+            term.add(at)
+    for at in picked:
+        kept = [f"kept: {words}" for words in counter.words_of(at) if words in binding]
+        candidates.notes[int(order_N[at])] += new_notes[at] + kept
+    return [int(order_N[at]) for at in picked]
 
 
 def _from_0_to_1(z_N: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -283,7 +248,7 @@ def usable_candidates(
     return items_N[first], scores_N[first]
 
 
-def with_pins(listed: list[ListEntry], pins: dict[int, ListEntry], k: int) -> list[ListEntry]:
+def with_pins(listed: Sequence[ListEntry], pins: dict[int, ListEntry], k: int) -> list[ListEntry]:
     """Return the list with each pin at its place; further pins follow at the end."""
     whole: list[ListEntry] = []
     rest = iter(listed)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.coded import Coded
 from sdgar.recommend.rules.facts import CATEGORY, Facts, missing_facts
+from sdgar.recommend.rules.settings import Field, Rule, choice, number
 
-DiversityMethod = Literal["mmr", "dpp"]
-"""The two definitions of diversity."""
 Basis = Literal["auto", "vectors", "categories"]
 """What similarity is computed from; auto is vectors, or categories without vectors."""
+SimilarityTo = Callable[[int], NDArray[np.float64]]
+"""Returns the similarity of each candidate to one of them: 1 between an item and itself."""
 _IDENTITY = 0.01
 """The share of the identity in the kernel of DPP: without it, the determinant of more items than a
 vector has dimensions is 0."""
@@ -22,30 +24,8 @@ _SMOOTHING = 0.01
 """The weight α of the history's shares in the list's shares, so that no share is 0."""
 
 
-class SelectionTerm(Protocol):
-    """A part of the value of candidates that depends on the selected items."""
-
-    def values(self) -> NDArray[np.float64]:
-        """Return the term of each candidate if it came next."""
-        ...
-
-    def add(self, at: int) -> None:
-        """Update the term after a candidate was selected."""
-        ...
-
-
-class Similarity(Protocol):
-    """The similarity of candidates: 1 between an item and itself."""
-
-    def to(self, at: int) -> NDArray[np.float64]:
-        """Return the similarity of each candidate to one of them."""
-        ...
-
-    def __len__(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class DiversityRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiversityRule(Rule):
     """Select argmax_i (1 - λ) r_i + λ d_i(S), where S are the items selected before.
 
     r_i is the score after all changes, from 0 for the last candidate to 1 for the first. With
@@ -61,26 +41,39 @@ class DiversityRule:
     categories.
     """
 
-    strength: float
-    """The weight λ, from 0 to 1."""
-    method: DiversityMethod = "mmr"
+    kind: ClassVar[str] = "diversity"
+    repeated: ClassVar[bool] = False
+    note: ClassVar[str] = "moved up for diversity"
+
+    strength: Annotated[float, number(0, 1)]
+    """The weight λ."""
+    method: Annotated[Literal["mmr", "dpp"], choice("mmr", "dpp")] = "mmr"
     """The definition of diversity."""
-    on: Basis = "auto"
+    on: Annotated[Basis, choice("auto", "vectors", "categories")] = "auto"
     """What similarity is computed from."""
 
-    def begin(self, items_N: NDArray[np.int64], facts: Facts) -> SelectionTerm:
+    @property
+    def item_fields(self) -> set[str]:
+        """The fields of items that the rule reads."""
+        return {CATEGORY} if self.on == "categories" else set()
+
+    def begin(
+        self, items_N: NDArray[np.int64], history_H: NDArray[np.int64] | None, facts: Facts
+    ) -> MaximalMarginalRelevance | LogDeterminant | None:
         """Return the running term d of some candidates, of which none is selected yet."""
-        similarity = similarity_of(items_N, facts, self.on)
+        if not len(items_N):
+            return None
+        similarity_to = _similarity(items_N, facts, self.on)
         if self.method == "mmr":
-            return _MaximalMarginalRelevance(similarity)
-        return _LogDeterminant(similarity)
+            return MaximalMarginalRelevance(similarity_to, len(items_N))
+        return LogDeterminant(similarity_to, len(items_N))
 
 
-def similarity_of(items_N: NDArray[np.int64], facts: Facts, on: Basis) -> Similarity:
+def _similarity(items_N: NDArray[np.int64], facts: Facts, on: Basis) -> SimilarityTo:
     """Return the similarity of candidates; raise without facts to compute it from."""
     by_vectors = on == "vectors" or (on == "auto" and facts.item_ID is not None)
     if by_vectors and facts.item_ID is not None:
-        return VectorSimilarity(items_N, facts.item_ID)
+        return _cosine(items_N, facts.item_ID)
     if by_vectors or not facts.coded(CATEGORY).names:
         raise missing_facts(
             f"items cannot be compared: there are no {'vectors' if by_vectors else 'categories'}"
@@ -88,53 +81,45 @@ def similarity_of(items_N: NDArray[np.int64], facts: Facts, on: Basis) -> Simila
             "Give facts of items with categories, use a model with vectors, or leave diversity at "
             "0.",
         )
-    return CategorySimilarity(items_N, facts)
+    return _overlap(items_N, facts)
 
 
-class VectorSimilarity:
+def _cosine(items_N: NDArray[np.int64], item_ID: NDArray[np.floating]) -> SimilarityTo:
     """c_ij = v_i · v_j / (|v_i| |v_j|), and 0 without a vector."""
+    unit_ND = np.zeros((len(items_N), item_ID.shape[1]))
+    inside_N = items_N < len(item_ID)
+    unit_ND[inside_N] = item_ID[items_N[inside_N]]
+    norm_N = np.sqrt(np.einsum("nd,nd->n", unit_ND, unit_ND))
+    unit_ND /= np.where(norm_N > 0, norm_N, 1.0)[:, None]
 
-    def __init__(self, items_N: NDArray[np.int64], item_ID: NDArray[np.floating]) -> None:
-        unit_ND = np.zeros((len(items_N), item_ID.shape[1]))
-        inside_N = items_N < len(item_ID)
-        unit_ND[inside_N] = item_ID[items_N[inside_N]]
-        norm_N = np.sqrt(np.einsum("nd,nd->n", unit_ND, unit_ND))
-        self._unit_ND = unit_ND / np.where(norm_N > 0, norm_N, 1.0)[:, None]
-
-    def __len__(self) -> int:
-        return len(self._unit_ND)
-
-    def to(self, at: int) -> NDArray[np.float64]:
-        """Return the similarity of each candidate to one of them."""
-        c_N: NDArray[np.float64] = self._unit_ND @ self._unit_ND[at]
+    def similarity_to(at: int) -> NDArray[np.float64]:
+        c_N: NDArray[np.float64] = unit_ND @ unit_ND[at]
         c_N[at] = 1.0
         return c_N
 
+    return similarity_to
 
-class CategorySimilarity:
+
+def _overlap(items_N: NDArray[np.int64], facts: Facts) -> SimilarityTo:
     """c_ij = |V_i ∩ V_j| / |V_i ∪ V_j| of categories, and 0 without categories."""
+    has_NG = facts.coded(CATEGORY).has(items_N)[0].astype(np.float64)
+    count_N = has_NG.sum(axis=1)
 
-    def __init__(self, items_N: NDArray[np.int64], facts: Facts) -> None:
-        self._has_NG = facts.coded(CATEGORY).has(items_N)[0].astype(np.float64)
-        self._count_N = self._has_NG.sum(axis=1)
-
-    def __len__(self) -> int:
-        return len(self._has_NG)
-
-    def to(self, at: int) -> NDArray[np.float64]:
-        """Return the similarity of each candidate to one of them."""
-        both_N = self._has_NG @ self._has_NG[at]
-        either_N = self._count_N + self._count_N[at] - both_N
+    def similarity_to(at: int) -> NDArray[np.float64]:
+        both_N = has_NG @ has_NG[at]
+        either_N = count_N + count_N[at] - both_N
         c_N: NDArray[np.float64] = both_N / np.where(either_N > 0, either_N, 1.0)
         c_N[at] = 1.0
         return c_N
 
+    return similarity_to
 
-class _MaximalMarginalRelevance:
+
+class MaximalMarginalRelevance:
     """d_i(S) = -max_{j ∈ S} c_ij."""
 
-    def __init__(self, similarity: Similarity) -> None:
-        self._similarity, self._term_N = similarity, np.zeros(len(similarity))
+    def __init__(self, similarity_to: SimilarityTo, n: int) -> None:
+        self._similarity_to, self._term_N = similarity_to, np.zeros(n)
         self._first = True
 
     def values(self) -> NDArray[np.float64]:
@@ -143,17 +128,17 @@ class _MaximalMarginalRelevance:
 
     def add(self, at: int) -> None:
         """Update the term after a candidate was selected."""
-        term_N = -self._similarity.to(at)
+        term_N = -self._similarity_to(at)
         self._term_N = term_N if self._first else np.minimum(self._term_N, term_N)
         self._first = False
 
 
-class _LogDeterminant:
+class LogDeterminant:
     """d_i(S) = log e_i², where e_i is the diagonal that a Cholesky step would append."""
 
-    def __init__(self, similarity: Similarity) -> None:
-        self._similarity, self._left_N = similarity, np.ones(len(similarity))
-        self._rows_SN, self._size = np.empty((8, len(similarity))), 0
+    def __init__(self, similarity_to: SimilarityTo, n: int) -> None:
+        self._similarity_to, self._left_N = similarity_to, np.ones(n)
+        self._rows_SN, self._size = np.empty((8, n)), 0
 
     def values(self) -> NDArray[np.float64]:
         """Return the term of each candidate if it came next."""
@@ -161,7 +146,7 @@ class _LogDeterminant:
 
     def add(self, at: int) -> None:
         """Update the term after a candidate was selected."""
-        row_N = (1 - _IDENTITY) * self._similarity.to(at)
+        row_N = (1 - _IDENTITY) * self._similarity_to(at)
         row_N[at] += _IDENTITY
         before_SN = self._rows_SN[: self._size]
         row_N -= before_SN[:, at] @ before_SN
@@ -173,8 +158,8 @@ class _LogDeterminant:
         self._left_N -= row_N**2
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationRule(Rule):
     """Select argmax_i (1 - λ) r_i - λ KL(p ‖ q̃(S ∪ i)), where S are the items selected before.
 
     p are the shares of categories in the history and q in the list. An item with categories V_i
@@ -185,14 +170,18 @@ class CalibrationRule:
     A history without categories changes nothing.
     """
 
-    strength: float
-    """The weight λ, from 0 to 1."""
-    by: str = CATEGORY
+    kind: ClassVar[str] = "calibration"
+    repeated: ClassVar[bool] = False
+    note: ClassVar[str] = "moved up for calibration"
+
+    strength: Annotated[float, number(0, 1)]
+    """The weight λ."""
+    by: Field = CATEGORY
     """The field whose values should have the same shares."""
 
     def begin(
         self, items_N: NDArray[np.int64], history_H: NDArray[np.int64] | None, facts: Facts
-    ) -> SelectionTerm | None:
+    ) -> Divergence | None:
         """Return the running term of some candidates; None for a history without categories."""
         coded = facts.coded(self.by)
         if history_H is None or not len(coded.names):
@@ -200,10 +189,10 @@ class CalibrationRule:
         p_G = _shares(history_H, coded).sum(axis=0)
         if p_G.sum() == 0:
             return None
-        return _Divergence(p_G / p_G.sum(), _shares(items_N, coded))
+        return Divergence(p_G / p_G.sum(), _shares(items_N, coded))
 
 
-class _Divergence:
+class Divergence:
     """-KL(p ‖ q̃(S ∪ i)) of each candidate i."""
 
     def __init__(self, p_G: NDArray[np.float64], shares_NG: NDArray[np.float64]) -> None:
