@@ -32,7 +32,7 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_files
 from sdgar.data.readers.columns import resolve
-from sdgar.data.readers.parquet_layout import layout, unpacked_bytes
+from sdgar.data.readers.parquet import layout, unpacked_bytes
 from sdgar.errors import ArtifactError, DataError, UsageError
 
 from ..cli.test_cli import result_of, sdgar
@@ -631,7 +631,7 @@ def test_parquet_files_with_odd_columns_next_tos_the_used_ones_are_read(tmp_path
     (tmp_path / "x.parquet").write_bytes(parquet(odd))
     assert library.read(tmp_path / "x.parquet", allow_bad_rows=True).account.kept == 2
     stream = BytesIO(parquet(odd))
-    assert unpacked_bytes(stream, layout(stream).of(odd)) > 0
+    assert unpacked_bytes(stream, layout(stream).chunks) > 0
     (tmp_path / "none.parquet").write_bytes(parquet({"user": pa.array([], "i8"), "item": []}))
     with pytest.raises(DataError, match="no row"):
         library.read(tmp_path / "none.parquet")
