@@ -72,7 +72,7 @@ def test_two_columns_like_a_time_are_not_used_and_noted() -> None:
     [
         ("user_id session_id item", {}, "ambiguous_column", "'user_id' and 'session_id'"),
         ("user item sku", {}, "ambiguous_column", "--item-column NAME"),
-        ("wer was wann", {}, "missing_column", "which column is the user. Columns: wer, was, wann"),
+        ("wer was wann", {}, "missing_column", "Columns: wer, was, wann"),
         ("user was wann", {}, "missing_column", "which column is the item"),
         ("user item", {"user": "usr"}, "missing_column", "Did you mean 'user'?"),
         ("user item", {"user": "none"}, "missing_column", "no column 'none'"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from sdgar.data import contexts
 from sdgar.data.read_options import ReadOptions, repeated
@@ -68,29 +68,6 @@ def check_distinct(names: Sequence[str]) -> None:
         )
 
 
-def check_header(first: Sequence[str], where: str, options: ReadOptions) -> None:
-    """Raise if a header is data, or if data (with ``header_columns``) is a header."""
-    line = ", ".join(first)[:80]
-    if options.header_columns is None:
-        chosen = options.user in first and options.item in first
-        if all(NUMBER.fullmatch(name) for name in first) and not chosen:
-            raise no_header(first, where)
-        return
-    expected = {squash(name) for name in options.header_columns}.union(*KNOWN.values())
-    if any(squash(field) in expected for field in first):
-        raise DataError(
-            f"the first line of {where} looks like a header: {line}. "
-            "Leave out --columns, which is for files without one.",
-            code="unexpected_header",
-        )
-    if len(first) != len(options.header_columns):
-        raise DataError(
-            f"--columns names {len(options.header_columns)} columns, but the first line of "
-            f"{where} has {len(first)} fields: {line}. Name every column, or check --delimiter.",
-            code="columns_mismatch",
-        )
-
-
 def no_header(first: Sequence[str], where: str) -> DataError:
     """Build the error for an input without a header, with names that would fit its columns."""
     names = ",".join(_fitting_names(first))
@@ -142,14 +119,14 @@ class Columns:
     """The column of the times, if one is used."""
     rating: str | None = None
     """The column of the ratings, if one is used."""
+    kind: str | None = None
+    """The column of the kinds of events, if one is used."""
     guessed: tuple[str, ...] = ()
     """The parts whose column was guessed."""
     fields: tuple[str, ...] = ()
     """The columns that are fields of the context, except the user."""
     offered: tuple[str, ...] = ()
     """The columns that look like a weight and are not used."""
-    kind: str | None = None
-    """The column of the kinds of events, if one is used."""
 
     @property
     def used(self) -> dict[str, str]:
@@ -190,28 +167,11 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
         )
     guess = _Guess(names, taken=set(given.values()))
     notes: list[str] = []
-    optional = {role: guess.optional(role, notes) for role in _optional(options, given)}
-    if options.weights is not None and not (given.get("weight") or optional.get("weight")):
-        raise UsageError(
-            f"--weights {options.weights} needs a column of weights, and no single column looks "
-            f"like one. Name it with --weight-column NAME. Columns: {_listed(names)}.",
-            code="missing_column",
-        )
-    for option, kinds in (("kinds", options.kinds), ("dislike-kinds", options.dislike_kinds)):
-        if kinds is not None and not (given.get("kind") or optional.get("kind")):
-            raise UsageError(
-                f"--{option} {','.join(kinds)} needs a column of kinds, and no single column "
-                f"looks like one. Name it with --kind-column NAME. Columns: {_listed(names)}.",
-                code="missing_column",
-            )
-    parts: dict[Role, str | None] = {**given, **optional, **_rating_part(guess, options, given)}
-    if options.dislike_below is not None and not (parts["rating"] or parts.get("weight")):
-        raise UsageError(
-            f"--dislike-below {options.dislike_below:g} needs a column of ratings or of weights. "
-            "Name it with --rating-column NAME or --weight-column NAME. Columns: "
-            f"{_listed(names)}.",
-            code="missing_column",
-        )
+    parts: dict[Role, str | None] = dict(given)
+    for role in _optional(options):
+        parts.setdefault(role, guess.optional(role, notes))
+    parts["rating"] = _rating_column(guess, options, given)
+    _require_parts(parts, names, options)
     user = given.get("user") or guess.needed("user")
     item = given.get("item") or guess.needed("item")
     if guess.by_position:
@@ -222,16 +182,46 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
     columns = Columns(
         user,
         item,
-        parts.get("weight"),
-        parts.get("time"),
-        parts["rating"],
-        kind=parts.get("kind") or None,
+        *(parts.get("weight"), parts.get("time"), parts["rating"], parts.get("kind")),
+        fields=_fields(names, options),
     )
-    guessed = tuple(role for role in columns.used if role not in given)
-    unused = columns.weight is None and options.weight is None
-    offered = tuple(n for n in guess.alike("weight") if n not in columns.used.values())
-    columns = replace(columns, guessed=guessed, offered=offered if unused else ())
-    return replace(columns, fields=_fields(names, options)), tuple(notes)
+    offered: list[str] = []
+    if columns.weight is None and options.weight is None:
+        offered = [name for name in guess.alike("weight") if name not in columns.used.values()]
+    guessed = tuple(r for r in get_args(Role) if getattr(columns, r) and r not in given)
+    return replace(columns, guessed=guessed, offered=tuple(offered)), tuple(notes)
+
+
+def _optional(options: ReadOptions) -> list[Role]:
+    """Return the parts that are guessed if one column looks like them."""
+    wanted: dict[Role, bool] = {
+        "weight": options.weights is not None,
+        "time": options.time != "none",
+        "kind": options.kind != "none",
+    }
+    return [role for role, is_wanted in wanted.items() if is_wanted]
+
+
+def _require_parts(
+    parts: dict[Role, str | None], names: Sequence[str], options: ReadOptions
+) -> None:
+    """Raise if an option needs a column that is not there."""
+    needs: list[tuple[str, Any, tuple[Role, ...]]] = [
+        ("weights", options.weights, ("weight",)),
+        ("kinds", options.kinds, ("kind",)),
+        ("dislike-kinds", options.dislike_kinds, ("kind",)),
+        ("dislike-below", options.dislike_below, ("rating", "weight")),
+    ]
+    for option, value, roles in needs:
+        if value is not None and not any(parts.get(role) for role in roles):
+            said = ",".join(value) if isinstance(value, tuple) else value
+            what = " or of ".join(f"{role}s" for role in roles)
+            flags = " or ".join(f"--{role}-column NAME" for role in roles)
+            raise _missing(
+                f"--{option} {said} needs a column of {what}, and no single column looks like one. "
+                f"Name it with {flags}.",
+                names,
+            )
 
 
 def column_of(role: Literal["user", "item"], names: Sequence[str], options: ReadOptions) -> str:
@@ -250,18 +240,20 @@ def _fields(names: Sequence[str], options: ReadOptions) -> tuple[str, ...]:
         if field == "user" or (field in contexts.DERIVED and field not in names):
             continue
         if field not in names:
-            raise UsageError(
-                f"there is no column {field!r} (--context). Columns: {_listed(names)}; derived "
-                f"from the time: {', '.join(contexts.DERIVED)}.",
-                code="missing_column",
+            derived = ", ".join(contexts.DERIVED)
+            raise _missing(
+                f"there is no column {field!r} (--context); derived from the time: {derived}.",
+                names,
             )
         found.append(field)
     return tuple(found)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _missing(what: str, names: Sequence[str]) -> UsageError:
+    """Build the error for a column that is not there, with the columns that are."""
     more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
-    return ", ".join(names[:_MAX_LISTED]) + more
+    listed = ", ".join(names[:_MAX_LISTED]) + more
+    return UsageError(f"{what} Columns: {listed}.", code="missing_column")
 
 
 class _Guess:
@@ -307,10 +299,10 @@ class _Guess:
             )
         if any(pattern.fullmatch(n) for pattern in (NUMBER, TIME, KEY) for n in self._names):
             raise no_header(self._names, "the input")
-        raise UsageError(
-            f"cannot find which column is the {role}. Columns: {_listed(self._names)}. "
-            f"Name it with --{role}-column NAME ({role}=… in Python).",
-            code="missing_column",
+        raise _missing(
+            f"cannot find which column is the {role}. Name it with --{role}-column NAME "
+            f"({role}=… in Python).",
+            self._names,
         )
 
 
@@ -321,43 +313,26 @@ def _named(role: Role, names: Sequence[str], options: ReadOptions) -> str | None
         return name
     if name == "none" and role not in ("user", "item"):
         return ""
-    raise UsageError(
-        f"there is no column {name!r} (--{role}-column).{did_you_mean(name, names)} Columns: "
-        f"{_listed(names)}.",
-        code="missing_column",
-    )
+    hint = did_you_mean(name, names)
+    raise _missing(f"there is no column {name!r} (--{role}-column).{hint}", names)
 
 
-def _optional(options: ReadOptions, given: Collection[Role]) -> list[Role]:
-    wanted: list[Role] = []
-    if options.weights is not None:
-        wanted.append("weight")
-    if options.time != "none":
-        wanted.append("time")
-    if options.kind != "none":
-        wanted.append("kind")
-    return [role for role in wanted if role not in given]
-
-
-def _rating_part(
-    guess: _Guess, options: ReadOptions, given: dict[Role, str]
-) -> dict[Role, str | None]:
+def _rating_column(guess: _Guess, options: ReadOptions, given: dict[Role, str]) -> str | None:
     """Return the column of ratings, if a threshold needs one."""
-    alike = guess.alike("rating")
     if options.min_rating is None:
-        return {"rating": None}
+        return None
+    alike = guess.alike("rating")
+    is_weight = squash(given.get("weight", "")) in KNOWN["rating"]
     if options.min_rating in ("auto", "unset"):
         rated = given.get("rating") or (alike[0] if alike else None)
-        if rated is None or squash(given.get("weight", "")) in KNOWN["rating"]:
-            return {"rating": None}
+        if rated is None or is_weight:
+            return None
         if options.min_rating == "unset":
             raise threshold_required(rated)
-    if "rating" in given:
-        return {"rating": given["rating"]}
-    if squash(given.get("weight", "")) in KNOWN["rating"]:
-        return {"rating": given["weight"]}
+    if "rating" in given or is_weight:
+        return given["rating" if "rating" in given else "weight"]
     if len(alike) == 1:
-        return {"rating": alike[0]}
+        return alike[0]
     what = f"{' and '.join(alike)} are all named like one" if alike else "no column looks like one"
     raise UsageError(
         f"--min-rating needs a rating, and {what}. "
@@ -368,15 +343,12 @@ def _rating_part(
 
 def threshold_required(column: str, why: str = "a low rating is not positive") -> UsageError:
     """Build the error for ratings that do not show which rows are positive."""
+    keeps = "4 keeps ratings of 4 and above"
+    if squash(column) in TRUE_OR_FALSE:
+        keeps = "1 keeps rows where it is true (or 1)"
     return UsageError(
-        f"column {column!r} looks like a rating, and {why}. Say what is meant: "
-        f"{_threshold_for(column)}, --min-rating none counts every row, --weight-column {column} "
-        "uses the rating as the weight.",
+        f"column {column!r} looks like a rating, and {why}. Say what is meant: --min-rating "
+        f"{keeps}, --min-rating none counts every row, --weight-column {column} uses the rating "
+        "as the weight.",
         code="threshold_required",
     )
-
-
-def _threshold_for(column: str) -> str:
-    if squash(column) in TRUE_OR_FALSE:
-        return "--min-rating 1 keeps rows where it is true (or 1)"
-    return "--min-rating 4 keeps ratings of 4 and above"

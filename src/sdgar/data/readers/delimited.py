@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -15,7 +15,7 @@ import polars as pl
 
 from sdgar.data.read_options import TWO_MARKS, ReadOptions
 from sdgar.data.readers.chunks import Chunk
-from sdgar.data.readers.columns import check_header
+from sdgar.data.readers.columns import KNOWN, NUMBER, no_header, squash
 from sdgar.data.readers.files import BLOCK_BYTES, GUESSED, SourceFile, unpacked
 from sdgar.data.readers.problems import MEANING, ProblemLog, shown
 from sdgar.data.readers.text_scan import (
@@ -211,7 +211,7 @@ class DelimitedFile:
         first, n_lines = _first_record(lines, file)
         if len(first) == 1 and not one_column:
             raise _one_column(first[0], file)
-        check_header(first, file.name, options)
+        _check_header(first, file.name, options)
         self.names = options.header_columns or tuple(first)
         if options.header_columns is None:
             self._skipped_lines = n_lines
@@ -279,6 +279,29 @@ def check_encoding(head: bytes, source: str) -> None:
         raise DataError(
             f"{source} looks like UTF-16. Convert it to UTF-8: iconv -f UTF-16 -t UTF-8.",
             code="looks_like_utf16",
+        )
+
+
+def _check_header(first: Sequence[str], where: str, options: ReadOptions) -> None:
+    """Raise if a header is data, or if data (with ``header_columns``) is a header."""
+    line = ", ".join(first)[:80]
+    if options.header_columns is None:
+        chosen = options.user in first and options.item in first
+        if all(NUMBER.fullmatch(name) for name in first) and not chosen:
+            raise no_header(first, where)
+        return
+    expected = {squash(name) for name in options.header_columns}.union(*KNOWN.values())
+    if any(squash(field) in expected for field in first):
+        raise DataError(
+            f"the first line of {where} looks like a header: {line}. "
+            "Leave out --columns, which is for files without one.",
+            code="unexpected_header",
+        )
+    if len(first) != len(options.header_columns):
+        raise DataError(
+            f"--columns names {len(options.header_columns)} columns, but the first line of "
+            f"{where} has {len(first)} fields: {line}. Name every column, or check --delimiter.",
+            code="columns_mismatch",
         )
 
 

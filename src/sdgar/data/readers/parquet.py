@@ -174,7 +174,7 @@ def layout(stream: BinaryIO) -> ParquetLayout:
 
 
 def _column_chunk(column: Struct, n_rows: int, footer_start: int) -> ColumnChunk:
-    about = column.get(3)
+    about = column.get(3, {})
     path = about.get(3) if isinstance(about, dict) else None
     if not isinstance(path, list) or not path or not isinstance(path[0], bytes):
         raise Damaged("a column is not described")

@@ -73,6 +73,10 @@ class Problem:
     places: tuple[Place, ...]
     """The first places where it was met."""
 
+    def sentence(self) -> str:
+        """Return the kind of problem and its first place."""
+        return f"{MEANING[self.code]}: {self.places[0].sentence()}."
+
 
 class BadRows(DataError):  # noqa: N818
     """The error for rows that cannot be used; ``problems`` has them by kind."""

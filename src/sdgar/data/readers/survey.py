@@ -6,6 +6,7 @@ result: the type of each column, the form of times, and the least positive ratin
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk, FoundTypes, Types, all_types, common_types, types_of
 from sdgar.data.readers.cleaning import needs_threshold, ratings_of, with_threshold, without_empty
 from sdgar.data.readers.columns import Columns
-from sdgar.data.readers.times import TimeCounts, TimeForm
+from sdgar.data.readers.times import TimeForm, count_times, time_form
 from sdgar.errors import ResourceError
 
 _MOST_RATINGS = 10_000_000
@@ -73,7 +74,7 @@ class Survey:
         self._columns = columns
         self._options = options
         self._types: FoundTypes = {}
-        self._times = TimeCounts()
+        self._times: Counter[str] = Counter()
         self._rating_E = np.empty(0)
         self._count_E = np.empty(0, np.int64)
         self.rows = 0
@@ -84,7 +85,7 @@ class Survey:
         self.rows += frame.height
         self._types = all_types([self._types, types_of(chunk)])
         if "time" in frame.columns:
-            self._times += TimeCounts.of(frame["time"])
+            self._times += count_times(frame["time"])
         if needs_threshold(self._columns, self._options):
             self._add_ratings(ratings_of(frame))
 
@@ -103,7 +104,7 @@ class Survey:
     def decided(self) -> Decided:
         """Decide by all chunks; raise if the types of a column do not go together."""
         types = common_types([self._types], untyped=self._untyped)
-        form = self._times.form(types["time"]) if "time" in types else None
+        form = time_form(self._times, types["time"]) if "time" in types else None
         least = None
         if needs_threshold(self._columns, self._options):
             found = with_threshold(self._columns, self._options, self._rating_E, self._count_E)

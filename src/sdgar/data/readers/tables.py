@@ -21,7 +21,7 @@ from sdgar.data.readers.columns import check_distinct, column_of
 from sdgar.data.readers.delimited import DelimitedFile
 from sdgar.data.readers.files import SourceFile, find_file, reading, unpacked
 from sdgar.data.readers.parquet import ParquetFile
-from sdgar.data.readers.problems import MEANING, ProblemLog
+from sdgar.data.readers.problems import ProblemLog
 from sdgar.errors import DataError, UsageError
 
 _SEVERAL = "|"
@@ -56,34 +56,20 @@ def read_features(
             "the others.",
             code="no_features",
         )
-    if isinstance(frame[key].dtype, pl.List | pl.Struct | pl.Array) or frame[key].dtype.is_float():
-        raise DataError(
-            f"the first column of {file.name}, {key!r}, is of type {frame[key].dtype}, which "
-            "cannot be ids. Put the column of the ids first.",
-            code="unsupported_type",
-        )
-    bare = frame[key].is_null() | (frame[key].cast(pl.String) == "")
-    if bare.any():
-        raise DataError(
-            f"row {int(bare.arg_true()[0]) + 1} of {file.name} has no id in its first column, "
-            f"{key!r}.",
-            code="missing_id",
-        )
+    require_ids(frame[key], key, file.name)
     json_lines = file.format == "json_lines"
-    said = dict(kinds or {})
-    cells = {}
-    for name in columns:
-        said[name] = said.get(name) or _kind(frame[name])
-        cells[name] = _cells(frame[name], file.name, said[name], json_lines=json_lines)
-    return Features.from_columns(frame[key].to_list(), cells, kinds=said)
+    said = {name: (kinds or {}).get(name) or _kind(frame[name]) for name in columns}
+    cells = {
+        name: _cells(frame[name], file.name, said[name], json_lines=json_lines) for name in columns
+    }
+    return Features.from_columns(frame[key].to_list(), cells, kinds={**(kinds or {}), **said})
 
 
 def _kind(column: pl.Series) -> str:
     """Return what a column looks like: categories, numbers, or embeddings."""
     if isinstance(column.dtype, pl.List | pl.Array):
         return "embedding" if _inner(column).is_float() else "category"
-    fractions = column.dtype.is_float() or column.dtype == pl.Decimal or _fractions(column)
-    return "number" if fractions else "category"
+    return "number" if _has_fractions(column) else "category"
 
 
 def _inner(column: pl.Series) -> pl.DataType:
@@ -109,42 +95,35 @@ def _frame(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
         content = BytesIO(b"".join(unpacked(file, options.unpack_limit)))
         return pl.read_ndjson(content, infer_schema_length=None)
     except (pl.exceptions.PolarsError, DataError) as error:
-        raise DataError(
-            f"{file.name} is not a table that can be read: {error}", code="bad_table"
-        ) from error
+        raise _bad_table(file, error) from error
 
 
 def _delimited(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
     """Return all columns as text; the first line has their names."""
     source = DelimitedFile(file, options, [], one_column=True)
-    _require_header(source.names, file.name)
-    log = ProblemLog()
-    found = [chunk.frame for chunk in source.chunks({n: n for n in source.names}, log)]
-    if log.counts:
-        problem = log.problems()[0]
-        raise DataError(
-            f"{file.name} is not a table that can be read, because of "
-            f"{MEANING[problem.code]}: {problem.places[0].sentence()}.",
-            code="bad_table",
-        )
-    return pl.concat(found)
-
-
-def _require_header(names: Sequence[str], file: str) -> None:
+    names = source.names
     if names[0].lstrip("-").isdigit():
         raise DataError(
-            f"the first line of {file} looks like data: {', '.join(names)[:80]}. A table has "
+            f"the first line of {file.name} looks like data: {', '.join(names)[:80]}. A table has "
             "a header line.",
             code="no_header",
         )
     check_distinct(names)
+    log = ProblemLog()
+    frame = pl.concat(chunk.frame for chunk in source.chunks({name: name for name in names}, log))
+    if log.counts:
+        raise _bad_table(file, log.problems()[0].sentence())
+    return frame
+
+
+def _bad_table(file: SourceFile, why: object) -> DataError:
+    return DataError(f"{file.name} is not a table that can be read: {why}", code="bad_table")
 
 
 def _cells(column: pl.Series, name: str, kind: str, *, json_lines: bool) -> list[Any]:
     """Return the cells of a column as its kind has them."""
     _require_values(column, name, "a feature is a text, a number, or a list of these")
-    inner = _inner(column)
-    if kind == "category" and (inner.is_float() or inner == pl.Decimal or _fractions(column)):
+    if kind == "category" and _has_fractions(column):
         raise DataError(
             f"column {column.name!r} of {name} holds fractions, and every value would be a "
             "separate category. Sort them into ranges first, or read them as numbers.",
@@ -161,7 +140,7 @@ def _cells(column: pl.Series, name: str, kind: str, *, json_lines: bool) -> list
                 "Write a list in every row.",
                 code="unsupported_type",
             )
-        return [_several(cell) for cell in column.to_list()]
+        return [[part for part in (c or "").split(_SEVERAL) if part] for c in column.to_list()]
     return column.to_list()
 
 
@@ -175,14 +154,10 @@ def _number(cell: str | None) -> float | str | None:
         return cell
 
 
-def _several(cell: str | None) -> list[str]:
-    return [part for part in (cell or "").split(_SEVERAL) if part]
-
-
-def _fractions(column: pl.Series) -> bool:
-    """Return whether a column of text holds numbers, and not all of them are whole."""
+def _has_fractions(column: pl.Series) -> bool:
+    """Return whether a column holds numbers, or spells them, that need not be whole."""
     if column.dtype != pl.String:
-        return False
+        return _inner(column).is_float() or _inner(column) == pl.Decimal
     texts = column.filter(column.is_not_null() & (column != ""))
     numbers = texts.cast(pl.Float64, strict=False)
     return len(texts) > 0 and numbers.null_count() == 0 and bool((numbers % 1 != 0).any())
@@ -238,7 +213,7 @@ def read_facts(
 def _cell(value: Any) -> Any:
     """Return a value, or a list of several; empty ones are left out."""
     if isinstance(value, str) and _SEVERAL in value:
-        return _several(value)
+        value = value.split(_SEVERAL)
     if isinstance(value, list):
         return [part for part in value if part not in (None, "")]
     return value
@@ -296,11 +271,12 @@ def read_names(path: str | Path, column: str | None, options: ReadOptions) -> di
     """Return the name of each item by its id as text; items without a name are left out."""
     file, frame = whole_table(path, options)
     key = id_column(frame.columns, options)
-    named = column or _name_column([name for name in frame.columns if name != key], file.name)
+    named = column or _name_column([name for name in frame.columns if name != key])
     if named not in frame.columns:
+        which = f"has no column {named!r}" if named else "has no column that looks like names"
         raise UsageError(
-            f"{file.name} has no column {named!r} (--name-column). Columns: "
-            f"{', '.join(frame.columns)}.",
+            f"{file.name} {which}. Columns: {', '.join(frame.columns)}. Name it with "
+            "--name-column NAME.",
             code="missing_column",
         )
     require_ids(frame[key], key, file.name)
@@ -347,18 +323,10 @@ def id_column(
         return names[0]
 
 
-def _name_column(names: Sequence[str], file: str) -> str:
-    for known in _NAMES:
-        for name in names:
-            if name.lower().endswith(known):
-                return name
-    if len(names) == 1:
-        return names[0]
-    raise UsageError(
-        f"cannot find which column of {file} holds names. Columns: {', '.join(names) or 'none'}. "
-        "Name it with --name-column NAME.",
-        code="missing_column",
-    )
+def _name_column(names: Sequence[str]) -> str:
+    """Return the column that holds names; an empty text if none looks like it."""
+    alike = [n for known in _NAMES for n in names if n.lower().endswith(known)]
+    return alike[0] if alike else names[0] if len(names) == 1 else ""
 
 
 def text_of(path: str | Path, separator: str, options: ReadOptions) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,14 +14,18 @@ _FINER_FROM = tuple(bound for bound, _ in COUNTS)
 """The count from which on a number is of the next finer unit."""
 _MICROS = (*(micros for _, micros in COUNTS), 1)
 _NANOS = 3
-_NO_UNITS = (0,) * (len(_FINER_FROM) + 1)
 
 YEAR_10000 = 253_402_300_800_000_000
 """The beginning of the year 10000 in microseconds; later times are taken for mistakes."""
 
 # Tried in turn on text with a blank for `T`, and `+00:00` for `Z` and `UTC`.
-_WITH_ZONE = ("%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M%:z")
-_WITHOUT_ZONE = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+_SPELLINGS = (
+    "%Y-%m-%d %H:%M:%S%.f%:z",
+    "%Y-%m-%d %H:%M%:z",
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%d",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,71 +48,52 @@ class TimeForm:
     """The unit of numbers: 0 for seconds, and one more for each finer one."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimeCounts:
-    """Counts of a column of times, or of a part of it, by which its form is decided."""
+def count_times(raw: pl.Series) -> Counter[str]:
+    """Count the rows of a column of times, or of a part of it, by how their values are written.
 
-    rows: int = 0
-    """The number of rows."""
-    missing: int = 0
-    """The number of rows without a value."""
-    no_integer: int = 0
-    """The number of rows that are missing or no integer."""
-    no_decimal: int = 0
-    """The number of rows that are missing or no number."""
-    integer_units: tuple[int, ...] = _NO_UNITS
-    """The number of integers of each unit, by magnitude."""
-    decimal_units: tuple[int, ...] = _NO_UNITS
-    """The number of numbers of each unit, by magnitude."""
-
-    @classmethod
-    def of(cls, raw: pl.Series) -> TimeCounts:
-        """Count a column, or a part of it."""
-        if raw.dtype.is_temporal():
-            return cls(len(raw), raw.null_count(), len(raw), len(raw))
-        integers = raw.cast(pl.Int64, strict=False)
-        whole = not raw.dtype.is_float() and integers.null_count() == raw.null_count()
-        units = _units(integers)
-        if whole:
-            return cls(len(raw), raw.null_count(), raw.null_count(), raw.null_count(), units, units)
+    The sum of the counts of all parts decides on the form of the column.
+    """
+    counts = Counter(rows=len(raw), missing=raw.null_count())
+    if raw.dtype.is_temporal():
+        return counts
+    integers = raw.cast(pl.Int64, strict=False)
+    counts["no integers"] = integers.null_count()
+    _count_units(counts, "integers", integers)
+    if raw.dtype.is_float() or counts["no integers"] > counts["missing"]:
         decimals = raw.cast(pl.Float64, strict=False).fill_nan(None)
-        return cls(
-            len(raw),
-            raw.null_count(),
-            integers.null_count(),
-            decimals.null_count(),
-            units,
-            _units(decimals),
-        )
+        counts["no decimals"] = decimals.null_count()
+        _count_units(counts, "decimals", decimals)
+    else:
+        for name in [name for name in counts if "integers" in name]:
+            counts[name.replace("integers", "decimals")] = counts[name]
+    return counts
 
-    def __add__(self, other: TimeCounts) -> TimeCounts:
-        """Return the counts of two parts together."""
-        return TimeCounts(
-            self.rows + other.rows,
-            self.missing + other.missing,
-            self.no_integer + other.no_integer,
-            self.no_decimal + other.no_decimal,
-            _added(self.integer_units, other.integer_units),
-            _added(self.decimal_units, other.decimal_units),
-        )
 
-    def form(self, dtype: pl.DataType) -> TimeForm:
-        """Decide how a column of this type is written.
+def _count_units(counts: Counter[str], written: str, numbers: pl.Series) -> None:
+    """Count the numbers of each unit by their magnitude; those below 0 have none."""
+    from_bound = [int((numbers >= bound).sum()) for bound in (0, *_FINER_FROM)]
+    for unit, (low, high) in enumerate(zip(from_bound, [*from_bound[1:], 0], strict=True)):
+        counts[f"{written} {unit}"] = low - high
 
-        Text holds numbers if most of its values are numbers, else ISO 8601; a column is not both.
-        """
-        if dtype.is_temporal():
-            return TimeForm("dates")
-        decimal = dtype.is_float()
-        if dtype == pl.String:
-            decimal = self.no_integer > self.missing and self.no_decimal < self.no_integer
-            no_number = self.no_decimal if decimal else self.no_integer
-            if no_number * 2 > self.rows + self.missing:
-                return TimeForm("text")
-        units = self.decimal_units if decimal else self.integer_units
-        # The finer unit wins a tie, whatever the order of the rows.
-        usual = max(range(len(units)), key=lambda unit: (units[unit], unit)) if any(units) else 0
-        return TimeForm("decimals" if decimal else "integers", usual)
+
+def time_form(counts: Counter[str], dtype: pl.DataType) -> TimeForm:
+    """Decide how a column of this type is written.
+
+    Text holds numbers if most of its values are numbers, else ISO 8601; a column is not both.
+    """
+    if dtype.is_temporal():
+        return TimeForm("dates")
+    decimal = dtype.is_float()
+    if dtype == pl.String:
+        decimal = counts["missing"] < counts["no integers"] > counts["no decimals"]
+        no_number = counts["no decimals" if decimal else "no integers"]
+        if no_number * 2 > counts["rows"] + counts["missing"]:
+            return TimeForm("text")
+    written: Literal["decimals", "integers"] = "decimals" if decimal else "integers"
+    often = [counts[f"{written} {unit}"] for unit in range(len(_MICROS))]
+    # The finer unit wins a tie, whatever the order of the rows.
+    usual = max(range(len(often)), key=lambda unit: (often[unit], unit)) if any(often) else 0
+    return TimeForm(written, usual)
 
 
 def parse_times(raw: pl.Series, form: TimeForm | None = None) -> Times:
@@ -118,7 +104,7 @@ def parse_times(raw: pl.Series, form: TimeForm | None = None) -> Times:
     such as the position in a list count as seconds, which keeps their order. ``form`` is that of
     the whole column, where ``raw`` is a part of it.
     """
-    form = form or TimeCounts.of(raw).form(raw.dtype)
+    form = form or time_form(count_times(raw), raw.dtype)
     if form.written == "dates":
         return _in_range(raw.cast(pl.Datetime("us")).dt.epoch("us"))
     if form.written == "text":
@@ -136,22 +122,12 @@ def _parse_text(raw: pl.Series) -> Times:
         .str.replace(r"([+-]\d\d):$", "$1:00")
     )
     found = pl.Series(raw.name, [None] * len(raw), dtype=pl.Int64)
-    for spelling in (*_WITH_ZONE, *_WITHOUT_ZONE):
+    for spelling in _SPELLINGS:
         if found.null_count() == raw.null_count():
             break
         moments = text.str.to_datetime(spelling, time_unit="us", strict=False)
         found = found.fill_null(moments.dt.epoch("us"))
     return _in_range(found)
-
-
-def _units(counts: pl.Series) -> tuple[int, ...]:
-    """Count the numbers of each unit; those below 0 have none."""
-    from_bound = [int((counts >= bound).sum()) for bound in (0, *_FINER_FROM)]
-    return tuple(low - high for low, high in zip(from_bound, [*from_bound[1:], 0], strict=True))
-
-
-def _added(mine: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(map(sum, zip(mine, theirs, strict=True)))
 
 
 def _from_numbers(counts: pl.Series, usual: int) -> Times:
