@@ -51,7 +51,7 @@ from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Model
 from sdgar.models.sum import weighted_sum
 from sdgar.ranking.topk import top_k
-from sdgar.systems.local_ease import LocalEASE
+from sdgar.systems.neighbours import LocalEASE
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.memory import WEIGHTS, Memory
 

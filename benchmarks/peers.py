@@ -71,8 +71,7 @@ from sdgar.models.model import Scorer
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 from sdgar.systems.ials import IALS
-from sdgar.systems.item_knn import ItemKNN
-from sdgar.systems.local_ease import LocalEASE
+from sdgar.systems.neighbours import ItemKNN, LocalEASE
 from sdgar.systems.quick import Quick
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax

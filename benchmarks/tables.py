@@ -25,10 +25,10 @@ import numpy as np
 
 import grids
 from grids import DATASETS, DISLIKING, SHARES, SPACES
+from sdgar.discriminators.cosine import temperature_of
 from sdgar.evaluation.measures import MEASURES
 from sdgar.lab.paper.chosen import NAMES, PAPER, REAL
 from sdgar.lab.paper.data_sets import TITLES
-from sdgar.parts.rules import temperature_of
 from table_templates import (
     EVERY,
     NIGHT_SETS,

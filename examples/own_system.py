@@ -9,15 +9,15 @@ Run it, or import it first and use its name in any command:
 
 import sdgar
 from sdgar.extend import (
+    OBJECTIVES,
+    SAMPLERS,
     STEPS,
     Choice,
     Factorized,
     Ingredients,
     Objective,
     Sampler,
-    objectives,
     register_system,
-    samplers,
 )
 
 
@@ -37,11 +37,11 @@ class LogisticPopular(Factorized):
 
     def _make_objective(self, given: Ingredients) -> Objective:
         """The logistic loss, whose negatives have importance weights."""
-        return objectives.sdgar(given, temperature=self.temperature)
+        return OBJECTIVES["sdgar"](given, temperature=self.temperature)
 
     def _make_sampler(self, given: Ingredients) -> Sampler:
         """Items in proportion to the number of their users."""
-        return samplers.popularity(given)
+        return SAMPLERS["popularity"](given)
 
 
 def main() -> dict[str, float]:

@@ -15,11 +15,11 @@ from polars.testing import assert_frame_equal
 
 import sdgar
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import temperature_of
 from sdgar.discriminators.lightgcn import LightGCN
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.models.network import MODULES
-from sdgar.parts.register import DISCRIMINATORS, KINDS, OBJECTIVES, SAMPLERS, settings_of
-from sdgar.parts.rules import temperature_of
+from sdgar.parts import DISCRIMINATORS, KINDS, OBJECTIVES, SAMPLERS, settings_of
 from sdgar.samplers.static import Static, Uniform
 from sdgar.systems.composed import Composed
 from sdgar.systems.make import make
@@ -185,14 +185,14 @@ def test_settings_of_parts_are_typed_and_named():
 
 
 @pytest.fixture
-def own_parts():
+def own_parts(monkeypatch):
     """Registers are left as they were."""
-    registers = [*KINDS.values(), MODULES]
-    before = [dict(known) for known in registers]
+    for register in KINDS.values():
+        monkeypatch.setattr(register, "_own", {})
+    known = dict(MODULES)
     yield
-    for known, was in zip(registers, before, strict=True):
-        known.clear()
-        known.update(was)
+    MODULES.clear()
+    MODULES.update(known)
 
 
 @pytest.mark.usefixtures("own_parts")
@@ -237,7 +237,7 @@ def test_own_parts_are_used_by_name(coloured):
         sdgar.register_sampler("uniform")(first)
     with pytest.raises(UsageError, match="already"):
         sdgar.register_discriminator("lightgcn")(Additive)
-    assert MODULES["lightgcn"] is LightGCN
+    assert DISCRIMINATORS["lightgcn"] is LightGCN
     assert sdgar.register_sampler("first")(first) is first  # a cell that is run again
 
     @sdgar.register_discriminator("heir")

@@ -15,8 +15,8 @@ from sdgar.systems.cml import CML
 from sdgar.systems.learner import Learner
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
-from sdgar.systems.popular import MostPopular
 from sdgar.systems.recipe import recipe_of
+from sdgar.systems.solver import MostPopular
 from sdgar.training.fitting import Fit
 
 LEARNERS = [e for e in SYSTEMS.values() if issubclass(e, Learner)]

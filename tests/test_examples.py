@@ -11,7 +11,7 @@ import pytest
 import sdgar
 from sdgar.data.synthetic import PRESETS, generate
 from sdgar.engines import choose
-from sdgar.parts import register
+from sdgar.parts import KINDS
 from sdgar.systems.names import SYSTEMS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -20,9 +20,9 @@ pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="examples/ is not 
 
 
 @pytest.fixture
-def run():
-    registers = [*register.KINDS.values(), SYSTEMS._own]
-    before = [dict(known) for known in registers]
+def run(monkeypatch):
+    for register in (*KINDS.values(), SYSTEMS):
+        monkeypatch.setattr(register, "_own", {})
 
     def main(name: str) -> dict[str, float]:
         spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
@@ -32,10 +32,7 @@ def run():
         spec.loader.exec_module(module)
         return module.main()
 
-    yield main
-    for known, was in zip(registers, before, strict=True):
-        known.clear()
-        known.update(was)
+    return main
 
 
 def test_every_example_is_tested():

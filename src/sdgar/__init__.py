@@ -29,33 +29,33 @@ if TYPE_CHECKING:
     from sdgar.exports.factors import import_factors as import_factors
     from sdgar.lab.blend import blend as blend
     from sdgar.lab.trec_run import evaluate_run as evaluate_run
-    from sdgar.parts.register import register_discriminator as register_discriminator
-    from sdgar.parts.register import register_objective as register_objective
-    from sdgar.parts.register import register_sampler as register_sampler
+    from sdgar.parts import register_discriminator as register_discriminator
+    from sdgar.parts import register_objective as register_objective
+    from sdgar.parts import register_sampler as register_sampler
     from sdgar.recommend.recommender import Recommender as Recommender
     from sdgar.recommend.recommender import load as load
     from sdgar.recommend.rules import Rules as Rules
     from sdgar.scale.shards import Shards as Shards
     from sdgar.scale.training import fit_shards as fit_shards
     from sdgar.show.progress import set_verbose as set_verbose
-    from sdgar.systems.aobpr import AOBPR as AOBPR
     from sdgar.systems.base import register_system as register_system
+    from sdgar.systems.bpr import AOBPR as AOBPR
     from sdgar.systems.bpr import BPR as BPR
+    from sdgar.systems.bpr import DNS as DNS
     from sdgar.systems.cml import CML as CML
     from sdgar.systems.composed import Composed as Composed
-    from sdgar.systems.dns import DNS as DNS
     from sdgar.systems.ease import EASE as EASE
     from sdgar.systems.elsa import ELSA as ELSA
     from sdgar.systems.ials import IALS as IALS
     from sdgar.systems.irgan import IRGAN as IRGAN
-    from sdgar.systems.item_knn import ItemKNN as ItemKNN
-    from sdgar.systems.local_ease import LocalEASE as LocalEASE
-    from sdgar.systems.popular import MostPopular as MostPopular
+    from sdgar.systems.neighbours import ItemKNN as ItemKNN
+    from sdgar.systems.neighbours import LocalEASE as LocalEASE
     from sdgar.systems.quick import Quick as Quick
-    from sdgar.systems.sa import SA as SA
+    from sdgar.systems.sdgar import SA as SA
     from sdgar.systems.sdgar import SDGAR as SDGAR
     from sdgar.systems.sdgar import SDGARPrinted as SDGARPrinted
     from sdgar.systems.sdsoftmax import SDSoftmax as SDSoftmax
+    from sdgar.systems.solver import MostPopular as MostPopular
     from sdgar.systems.warp import WARP as WARP
 
 _HOME = {
@@ -76,14 +76,14 @@ _HOME = {
     "read": "sdgar.data.readers",
     "read_facts": "sdgar.data.readers.tables",
     "read_features": "sdgar.data.readers.tables",
-    "register_discriminator": "sdgar.parts.register",
-    "register_objective": "sdgar.parts.register",
-    "register_sampler": "sdgar.parts.register",
+    "register_discriminator": "sdgar.parts",
+    "register_objective": "sdgar.parts",
+    "register_sampler": "sdgar.parts",
     "register_system": "sdgar.systems.base",
     "set_verbose": "sdgar.show.progress",
     "split": "sdgar.data.splits",
     "synthetic": "sdgar.data.synthetic",
-} | {entry.class_name: entry.home for entry in SYSTEMS.entries.values()}
+} | {home.partition(":")[2]: home.partition(":")[0] for home in SYSTEMS.homes.values()}
 
 __all__ = sorted(_HOME)
 

@@ -52,6 +52,15 @@ def below_one(name: str, value: Any) -> float:
     return float(value)
 
 
+def within(name: str, value: float, least: float, most: float) -> float:
+    """Return ``value`` if it lies in the range that was tried."""
+    if not least <= value <= most:
+        raise UsageError(
+            f"{name} must lie between {least:g} and {most:g}, got {value}.", code=f"bad_{name}"
+        )
+    return value
+
+
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> Any:
     """Return ``value`` if it is one of the choices."""
     if value not in choices:

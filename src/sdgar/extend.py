@@ -15,8 +15,10 @@ from sdgar.contracts import (
 )
 from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws
-from sdgar.parts import discriminators, objectives, samplers
-from sdgar.parts.register import (
+from sdgar.parts import (
+    DISCRIMINATORS,
+    OBJECTIVES,
+    SAMPLERS,
     Ingredients,
     register_discriminator,
     register_objective,
@@ -25,13 +27,15 @@ from sdgar.parts.register import (
 from sdgar.samplers.reject import redraw_known
 from sdgar.samplers.static import Static
 from sdgar.systems.base import Estimator, register_system
-from sdgar.systems.factorized import Factorized
-from sdgar.systems.learner import Learner
+from sdgar.systems.defaults import RATES, STEPS, Choice, Range, Space
+from sdgar.systems.learner import Factorized, Learner
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import RATES, STEPS, Choice, Range, Space
 
 __all__ = [
+    "DISCRIMINATORS",
+    "OBJECTIVES",
     "RATES",
+    "SAMPLERS",
     "STEPS",
     "Choice",
     "Discriminator",
@@ -52,12 +56,9 @@ __all__ = [
     "Space",
     "Static",
     "System",
-    "discriminators",
-    "objectives",
     "redraw_known",
     "register_discriminator",
     "register_objective",
     "register_sampler",
     "register_system",
-    "samplers",
 ]

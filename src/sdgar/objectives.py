@@ -1,4 +1,7 @@
-"""Objectives turn scores into one loss a row; only the engine takes a mean."""
+"""Objectives turn scores into one loss a row; only the engine takes a mean.
+
+The functions at the end make the objectives that are known by a name (``sdgar.parts``).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from sdgar.arguments import not_negative, within
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
     from sdgar.contracts import Negatives
+    from sdgar.parts import Ingredients
+
+LEAST_TEMPERATURE, MOST_TEMPERATURE = 1e-3, 1e3
+"""The range of temperatures that weights exp(f/T) can be computed with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +224,40 @@ def _effective(weight_BN: Tensor) -> Tensor:
 def _mean_accepted(loss_BN: Tensor, negatives: Negatives) -> Tensor:
     accepted_BN = negatives.accepted_BN.to(loss_BN.dtype)
     return (loss_BN * accepted_BN).sum(dim=1) / accepted_BN.sum(dim=1).clamp(min=1)
+
+
+def bpr(given: Ingredients) -> PairwiseLogistic:
+    """Return the loss by which a positive should score above a negative."""
+    return PairwiseLogistic()
+
+
+def logistic(given: Ingredients) -> Logistic:
+    """Return the logistic loss of positives against negatives."""
+    return Logistic()
+
+
+def sdgar(
+    given: Ingredients, *, temperature: float = 0.5, hold_weights: bool = False
+) -> WeightedLogistic:
+    """Return the logistic loss, whose negatives have importance weights."""
+    return WeightedLogistic(checked_temperature(temperature), hold_weights)
+
+
+def sdsoftmax(given: Ingredients, *, rho: float = 1.0) -> SampledSoftmax:
+    """Return the softmax over all items, whose sum is estimated from the negatives."""
+    return SampledSoftmax(rho)
+
+
+def warp(given: Ingredients, *, margin: float = 1.0) -> WarpHinge:
+    """Return the hinge that is weighed by the positive's rank, estimated from its tries."""
+    return WarpHinge(not_negative("margin", margin), given.data.n_items)
+
+
+def cml(given: Ingredients, *, margin: float = 1.0) -> CmlHinge:
+    """Return the hinge that is weighed by the positive's rank, estimated from negatives."""
+    return CmlHinge(not_negative("margin", margin), given.data.n_items)
+
+
+def checked_temperature(value: float) -> float:
+    """Return ``value`` if weights exp(f/T) can be computed with it; raise otherwise."""
+    return within("temperature", value, LEAST_TEMPERATURE, MOST_TEMPERATURE)

@@ -22,7 +22,7 @@ from sdgar.contracts import Covered, NotCovered
 from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.eager import EagerEngine
 from sdgar.machine import cores
-from sdgar.parts.register import SAMPLERS
+from sdgar.parts import SAMPLERS
 from sdgar.recommend.recommender import load
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of

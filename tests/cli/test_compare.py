@@ -229,17 +229,17 @@ def test_missing_optuna_is_said_with_its_cure_before_anything_is_trained(
 
 
 OWN_SYSTEM = '''
-from sdgar.extend import STEPS, Choice, Factorized, objectives, register_system, samplers
+from sdgar.extend import OBJECTIVES, SAMPLERS, STEPS, Choice, Factorized, register_system
 
 @register_system("own-bpr", searched={"learning_rate": Choice((0.05, 0.2))})
 class OwnBPR(Factorized):
     """BPR whose negatives are drawn by popularity."""
 
     def _make_objective(self, given):
-        return objectives.bpr(given)
+        return OBJECTIVES["bpr"](given)
 
     def _make_sampler(self, given):
-        return samplers.popularity(given)
+        return SAMPLERS["popularity"](given)
 '''
 
 

@@ -23,10 +23,10 @@ from sdgar.lab.tune import tune
 from sdgar.runs.run import Unwatched
 from sdgar.storage.sealed import DamagedError
 from sdgar.systems.bpr import BPR
-from sdgar.systems.popular import MostPopular
+from sdgar.systems.defaults import Choice
 from sdgar.systems.recipe import SystemSpec, recipe_of, spec_of
-from sdgar.systems.sa import SA
-from sdgar.systems.spaces import Choice
+from sdgar.systems.sdgar import SA
+from sdgar.systems.solver import MostPopular
 from sdgar.training.fitting import Fit
 
 QUICK = {"epochs": 4, "early_stopping__every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sdgar.data.interactions import Interactions
-from sdgar.parts.rules import by_rows
 from sdgar.systems.bpr import BPR
+from sdgar.systems.defaults import by_rows
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS

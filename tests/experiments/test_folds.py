@@ -20,10 +20,10 @@ from sdgar.runs.run import run
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 from sdgar.systems.ials import IALS
-from sdgar.systems.item_knn import ItemKNN
-from sdgar.systems.popular import MostPopular
+from sdgar.systems.neighbours import ItemKNN
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
+from sdgar.systems.solver import MostPopular
 
 METRIC = "ndcg@20"
 QUICK = {"epochs": 2, "dim": 4, "early_stopping": False, "batch_size": 512, "engine": "eager"}

@@ -9,16 +9,14 @@ from typer.testing import CliRunner
 from sdgar.cli.app import app
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
-from sdgar.parts.register import DISCRIMINATORS, OBJECTIVES, SAMPLERS
 from sdgar.runs.job import Job, Rows, interrupted, synthetic_job
 from sdgar.runs.workspace import Workspace
-from sdgar.systems import part_names
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 from sdgar.systems.make import make, make_again
 from sdgar.systems.names import SYSTEMS
-from sdgar.systems.popular import MostPopular
 from sdgar.systems.recipe import recipe_of
+from sdgar.systems.solver import MostPopular
 
 
 def rows() -> Interactions:
@@ -83,16 +81,6 @@ def test_a_setting_too_large_for_memory_is_refused_and_not_tried(tmp_path):
     words = ["train", str(tmp_path / "none.csv"), "--out", str(tmp_path / "run")]
     done = CliRunner().invoke(app, [*words, "--system", "bpr", "--set", "dim=2147483647"])
     assert getattr(done.exception, "code", None) == "out_of_memory"
-
-
-def test_the_table_of_parts_is_that_of_the_registers():
-    for names, register in (
-        (part_names.DISCRIMINATORS, DISCRIMINATORS),
-        (part_names.SAMPLERS, SAMPLERS),
-        (part_names.OBJECTIVES, OBJECTIVES),
-    ):
-        ours = [n for n, part in register.items() if part.__module__.startswith("sdgar.")]
-        assert list(names) == ours
 
 
 @pytest.mark.parametrize("system", [MostPopular(), EASE(l2=1.0, device="cpu")])

@@ -28,12 +28,12 @@ from sdgar.runs.run import Unwatched
 from sdgar.settings import METRIC, types_of
 from sdgar.storage.sealed import DamagedError
 from sdgar.systems.bpr import BPR
+from sdgar.systems.defaults import RATES, Choice, Range
 from sdgar.systems.learner import Learner
 from sdgar.systems.names import SYSTEMS
-from sdgar.systems.popular import MostPopular
 from sdgar.systems.recipe import recipe_of, spec_of
-from sdgar.systems.sa import SA
-from sdgar.systems.spaces import RATES, Choice, Range
+from sdgar.systems.sdgar import SA
+from sdgar.systems.solver import MostPopular
 
 QUICK = {"epochs": 4, "early_stopping__every": 1, "dim": 4, "batch_size": 512, "engine": "eager"}
 

@@ -41,8 +41,7 @@ from sdgar.runs.job import interrupted as job_of
 from sdgar.runs.run import run
 from sdgar.runs.workspace import Workspace
 from sdgar.storage import sealed
-from sdgar.systems.aobpr import AOBPR
-from sdgar.systems.bpr import BPR
+from sdgar.systems.bpr import AOBPR, BPR
 from sdgar.systems.composed import Composed
 from sdgar.systems.learner import Learner
 from sdgar.systems.sdgar import SDGAR

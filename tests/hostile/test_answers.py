@@ -19,8 +19,8 @@ from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ials import IALS
-from sdgar.systems.item_knn import ItemKNN
-from sdgar.systems.popular import MostPopular
+from sdgar.systems.neighbours import ItemKNN
+from sdgar.systems.solver import MostPopular
 
 from ..cli.test_cli import Done, result_of, sdgar
 from .cases import Case, check, table

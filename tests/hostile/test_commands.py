@@ -28,16 +28,16 @@ from sdgar.cli.training_screen import training
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS
 from sdgar.errors import ResourceError, SdgarWarning, UsageError
-from sdgar.parts.register import DISCRIMINATORS, OBJECTIVES, SAMPLERS
+from sdgar.parts import DISCRIMINATORS, OBJECTIVES, SAMPLERS
 from sdgar.settings import types_of
 from sdgar.show.printed import command, visible
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
-from sdgar.systems.item_knn import ItemKNN
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
-from sdgar.systems.popular import MostPopular
+from sdgar.systems.neighbours import ItemKNN
 from sdgar.systems.recipe import recipe_of
+from sdgar.systems.solver import MostPopular
 
 from ..cli.test_cli import Done, result_of, sdgar
 from .cases import Case, check, table

@@ -25,12 +25,12 @@ from sdgar.show import progress
 from sdgar.systems.bpr import BPR
 from sdgar.systems.cml import CML
 from sdgar.systems.composed import Composed
+from sdgar.systems.defaults import RATES
 from sdgar.systems.ials import IALS
-from sdgar.systems.popular import MostPopular
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.systems.spaces import RATES
+from sdgar.systems.solver import MostPopular
 from sdgar.systems.warp import WARP
 from sdgar.training.fit import EpochRecord, FitOptions
 

@@ -8,9 +8,9 @@ import pytest
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
 from sdgar.systems.composed import Composed
-from sdgar.systems.item_knn import ItemKNN
 from sdgar.systems.learner import Learner
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.neighbours import ItemKNN
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 

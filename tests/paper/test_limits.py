@@ -15,15 +15,13 @@ import torch
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.objectives import Logistic
-from sdgar.parts.register import Ingredients
+from sdgar.parts import Ingredients
 from sdgar.samplers.sampled_sums import LEAST_TEMPERATURE, MOST_TEMPERATURE
 from sdgar.samplers.score_aware import HardestOf
 from sdgar.samplers.static import Uniform
-from sdgar.systems.factorized import Factorized
-from sdgar.systems.learner import Learner
+from sdgar.systems.learner import Factorized, Learner
 from sdgar.systems.recipe import recipe_of
-from sdgar.systems.sa import SA
-from sdgar.systems.sdgar import SDGAR
+from sdgar.systems.sdgar import SA, SDGAR
 
 SHARED = {"dim": 6, "batch_size": 16, "l2": 0.0, "learning_rate": 0.3}
 COLD, HOT = LEAST_TEMPERATURE, MOST_TEMPERATURE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sdgar.systems.bpr import BPR
-from sdgar.systems.popular import MostPopular
+from sdgar.systems.solver import MostPopular
 
 
 @pytest.mark.exhaustive

@@ -11,7 +11,7 @@ from sdgar.errors import NumericalError, UsageError
 from sdgar.models.factors import Factors
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load, most_popular
-from sdgar.systems.popular import MostPopular
+from sdgar.systems.solver import MostPopular
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from sdgar.errors import DataError, UsageError
 from sdgar.recommend.recommender import Recommender, load
 from sdgar.systems.bpr import BPR
 from sdgar.systems.composed import Composed
-from sdgar.systems.local_ease import LocalEASE
-from sdgar.systems.popular import MostPopular
+from sdgar.systems.neighbours import LocalEASE
 from sdgar.systems.quick import Quick
 from sdgar.systems.sdsoftmax import SDSoftmax
+from sdgar.systems.solver import MostPopular
 
 SHORT = {"epochs": 1, "early_stopping": False, "engine": "eager", "dim": 4}
 

@@ -12,7 +12,7 @@ from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.reject import KnownItems
-from sdgar.systems.aobpr import AOBPR
+from sdgar.systems.bpr import AOBPR
 from sdgar.systems.recipe import recipe_of
 
 CPU = torch.device("cpu")

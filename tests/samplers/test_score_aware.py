@@ -12,8 +12,7 @@ from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream, below
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
-from sdgar.systems.bpr import BPR
-from sdgar.systems.dns import DNS
+from sdgar.systems.bpr import BPR, DNS
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.warp import WARP
 

@@ -18,11 +18,10 @@ from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.systems.ease import EASE
 from sdgar.systems.elsa import ELSA
 from sdgar.systems.ials import IALS
-from sdgar.systems.item_knn import ItemKNN
 from sdgar.systems.names import SYSTEMS
-from sdgar.systems.popular import MostPopular
+from sdgar.systems.neighbours import ItemKNN
 from sdgar.systems.recipe import recipe_of, spec_of
-from sdgar.systems.solver import Solver
+from sdgar.systems.solver import MostPopular, Solver
 
 from ..recommend.test_artifact import change_tensors, edit_manifest, plant
 from ..sparse import matrix_of
@@ -203,7 +202,7 @@ from sdgar.evaluation.report import evaluate
 from sdgar.systems.ease import EASE
 from sdgar.systems.elsa import ELSA
 from sdgar.systems.ials import IALS
-from sdgar.systems.item_knn import ItemKNN
+from sdgar.systems.neighbours import ItemKNN
 users, items = np.nonzero(np.add.outer(np.arange(20), np.arange(30)) % 3 > 0)
 train, test = (
     Interactions.from_arrays(users[part], items[part]) for part in (users != items, users == items)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdgar.data.interactions import Interactions
-from sdgar.systems.item_knn import ItemKNN
+from sdgar.systems.neighbours import ItemKNN
 
 from ..sparse import matrix_of
 from .problems import some_data

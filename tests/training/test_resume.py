@@ -32,8 +32,8 @@ from sdgar.storage import folders, sealed
 from sdgar.systems.bpr import BPR
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.learner import Learner
-from sdgar.systems.popular import MostPopular
 from sdgar.systems.sdgar import SDGAR
+from sdgar.systems.solver import MostPopular
 from sdgar.training import protocols
 
 SMALL = Shape(users=60, items=40, interactions=900, concentration=0.1)

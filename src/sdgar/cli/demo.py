@@ -86,7 +86,7 @@ def demo(
 def _popular_on_validation(train: Interactions, estimator: SDSoftmax) -> float:
     """Return what most popular reaches on the rows that the epoch was chosen on."""
     from sdgar.data import splits
-    from sdgar.systems.popular import MostPopular
+    from sdgar.systems.solver import MostPopular
 
     part = splits.validation(train, seed=estimator.seed)
     loop = recipe_of(estimator).loop

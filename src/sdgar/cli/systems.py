@@ -14,7 +14,7 @@ from sdgar._version import __version__
 from sdgar.cli.console import Screen
 from sdgar.cli.options.shared import Json
 from sdgar.cli.options.training import DEFAULT_SYSTEM
-from sdgar.systems.names import SYSTEMS
+from sdgar.systems.names import titles
 from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def systems(
 
     screen = Screen(as_json=as_json)
     if name is None:
-        all_of_them = SYSTEMS.titles()
+        all_of_them = titles()
         for system, summary in all_of_them.items():
             screen.lines(f"{system:<{_NAMES}}{summary}", further=_NAMES)
         screen.say("next", f"sdgar systems {DEFAULT_SYSTEM}")

@@ -13,6 +13,7 @@ from sdgar.maths.rng import Stream
 if TYPE_CHECKING:
     from sdgar.data.contexts import Fields
     from sdgar.models.factor_tensors import FactorTensors
+    from sdgar.parts import Ingredients
 
 
 class MatrixFactorization(Embeddings):
@@ -69,3 +70,12 @@ class MatrixFactorization(Embeddings):
         """The parameters, detached, as inner products."""
         user_UD = self.contexts().detach()
         return self._products(user_UD, self.item_ID.detach(), self.bias_I.detach(), 0.0)
+
+
+def factorization(given: Ingredients) -> MatrixFactorization:
+    """Return inner products of the vectors of users and items, and a bias for each item."""
+    data = given.data
+    return MatrixFactorization(
+        data.n_users, data.n_items, given.dim, seed=given.seed, sparse=given.row_wise,
+        fields=data.fields,
+    )  # fmt: skip

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from sdgar.discriminators.embeddings import Embeddings
 from sdgar.models.factor_tensors import FactorTensors
+
+if TYPE_CHECKING:
+    from sdgar.parts import Ingredients
 
 
 class Metric(Embeddings):
@@ -79,3 +83,9 @@ def _project(table: nn.Parameter, rows: Tensor | slice) -> None:
     """Divide each y by max(1, ‖y‖). A row that is named twice gets the same value twice."""
     y_RD = table[rows]
     table[rows] = y_RD / y_RD.norm(dim=1, keepdim=True).clamp(min=1)
+
+
+def metric(given: Ingredients) -> Metric:
+    """Return points in a unit ball, where nearer is better."""
+    data = given.data
+    return Metric(data.n_users, data.n_items, given.dim, seed=given.seed, sparse=given.row_wise)

@@ -23,10 +23,10 @@ from sdgar.recommend.measuring import among_cold
 from sdgar.runs.run import PROTOCOLS, identity_of
 from sdgar.settings import KS, nearest_setting
 from sdgar.systems.base import Estimator
+from sdgar.systems.defaults import Space
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of
-from sdgar.systems.spaces import Space
 from sdgar.training.identity import Identity
 
 

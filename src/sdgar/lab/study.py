@@ -26,7 +26,7 @@ from sdgar.errors import ResourceError
 from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.storage import ledger
 from sdgar.storage.sealed import DamagedError
-from sdgar.systems.spaces import Choice, Range, Space
+from sdgar.systems.defaults import Choice, Range, Space
 from sdgar.training.identity import Identity, as_json, require_same
 
 if TYPE_CHECKING:

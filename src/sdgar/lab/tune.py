@@ -27,9 +27,9 @@ from sdgar.runs.run import (
 )
 from sdgar.settings import METRIC
 from sdgar.systems.base import Estimator
+from sdgar.systems.defaults import RATES, Space
 from sdgar.systems.learner import Learner
 from sdgar.systems.recipe import recipe_of, spec_of
-from sdgar.systems.spaces import RATES, Space
 from sdgar.training.fit import EpochRecord
 from sdgar.training.trained import Phase
 

@@ -26,15 +26,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from sdgar.samplers.sampled_sums import SampledSums, within
+from sdgar.arguments import at_least, one_of, within
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Frozen, Scrambled
+from sdgar.samplers.sampled_sums import SampledSums
+from sdgar.settings import Group
 
 if TYPE_CHECKING:
     from sdgar.contracts import Score
-    from sdgar.samplers.generator import Mixture
+    from sdgar.parts import Ingredients
+    from sdgar.samplers.generator import Mixture, Update
 
 Target = Literal["kl", "linear"]
 Integrand = Literal["loss", "deviation"]
 Calibration = Literal["relative", "line", "literal"]
+Ablation = Literal["none", "frozen", "scrambled"]
 
 LEAST_LAMBDA, MOST_LAMBDA = 1e-4, 1e4
 
@@ -118,3 +124,56 @@ class ClosedForm(SampledSums):
         # log softplus(g) for very negative g is g itself, but f has underflowed by then; such an
         # item has no weight in any sum, which log 0 = -inf says as well.
         return f.log()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedFormSettings(Group):
+    """The settings of a generator that follows by the paper's closed form."""
+
+    states: int = 64
+    """The number K of states of the generator."""
+    samples: int = 64
+    """How many draws there are for each context and each item in an update of the generator: |S_c|
+    and |S_i|."""
+    lambda_x: float = 0.1
+    """The weight of the entropy of x_c, the states of a context."""
+    lambda_y: float = 1.0
+    """The weight of the entropy of y_k, the items of a state."""
+    target: str = "kl"
+    """The quantity that the generator minimises: kl (the divergence from its target), or linear as
+    in Eq. 7."""
+    integrand: str = "loss"
+    """The function of the loss that the generator follows: loss (h = f), or deviation (h = |f - μ|)
+    as in Eq. 7."""
+    calibration: str = "line"
+    """The unit in which lambda_x and lambda_y are given: line (the largest b of each row of X or
+    column of Y), relative (the mean of these), or literal (1, as printed in the paper)."""
+
+
+def closed_form_generator(
+    given: Ingredients,
+    settings: ClosedFormSettings,
+    *,
+    temperature: float,
+    ablation: Ablation = "none",
+) -> Decomposable:
+    """Return a generator that follows the discriminator by the paper's closed form."""
+    target: Target = one_of("sampler__target", settings.target, ("kl", "linear"))
+    integrand: Integrand = one_of("sampler__integrand", settings.integrand, ("loss", "deviation"))
+    calibration: Calibration = one_of(
+        "sampler__calibration", settings.calibration, ("relative", "line", "literal")
+    )
+    update: Update = ClosedForm(
+        temperature=temperature,
+        samples=at_least("sampler__samples", settings.samples, 1),
+        lambda_x=settings.lambda_x,
+        lambda_y=settings.lambda_y,
+        target=target,
+        integrand=integrand,
+        calibration=calibration,
+    )
+    if ablation == "frozen":
+        update = Frozen()
+    elif ablation == "scrambled":
+        update = Scrambled(update)
+    return Decomposable.of(given, settings.states, update)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from sdgar.arguments import at_least
 from sdgar.contracts import Health, KnownPositives, Negatives, Score
+from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream, uniform_line
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.generator import Exchange, OneProcess, Update
 from sdgar.samplers.health import health
 from sdgar.samplers.reject import redraw_known
+
+if TYPE_CHECKING:
+    from sdgar.parts import Ingredients
 
 
 class Decomposable:
@@ -48,6 +53,12 @@ class Decomposable:
         """How the processes that compute an update together divide it."""
         self.set_x(_random(seed, 0, n_users, states))
         self.set_y(_random(seed, n_users, n_users + n_items, states))
+
+    @classmethod
+    def of(cls, given: Ingredients, states: int, update: Update) -> Self:
+        """Return a generator for the users and items of some rows."""
+        size = given.data.n_users, given.data.n_items, at_least("sampler__states", states, 1)
+        return cls(*size, seed=given.seed, update=update)
 
     def set_x(self, weight_UK: Tensor) -> None:
         """Set the rows x_c and build the tables of P(k | c)."""
@@ -141,3 +152,43 @@ def _random(seed: int, first: int, last: int, states: int) -> Tensor:
     """Return the weights that rows first … last - 1 start with; contexts come before items."""
     line = uniform_line(seed, Stream.INIT_GENERATOR, first * states, last * states)
     return torch.from_numpy(line).view(last - first, states)
+
+
+def decomposable(
+    given: Ingredients,
+    *,
+    states: int | None = None,
+    samples: int | None = None,
+    lambda_x: float | None = None,
+    lambda_y: float | None = None,
+    floor_x: float | None = None,
+    floor_y: float | None = None,
+    pretrain: int | None = None,
+) -> Decomposable:
+    """Return a generator that follows by SD-GAR's closed form for its objective, else by EM.
+
+    Settings that are not given are as in ``ClosedFormSettings`` or ``EMSettings``.
+    """
+    from sdgar.samplers.closed_form import ClosedFormSettings, closed_form_generator
+    from sdgar.samplers.em import EMSettings, em_generator
+
+    of_form = _present(lambda_x=lambda_x, lambda_y=lambda_y)
+    of_em = _present(floor_x=floor_x, floor_y=floor_y, pretrain=pretrain)
+    size = _present(states=states, samples=samples)
+    # Only the objective of SD-GAR has a temperature, which the closed form follows.
+    temperature = getattr(given.objective, "temperature", None)
+    if temperature is not None:
+        _require_absent(of_em, "a generator that follows objective sdgar has a closed form")
+        own = ClosedFormSettings(**size, **of_form)
+        return closed_form_generator(given, own, temperature=temperature)
+    _require_absent(of_form, "only a generator that follows objective sdgar has a λ")
+    return em_generator(given, EMSettings(**size, **of_em))
+
+
+def _present(**settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _require_absent(settings: Mapping[str, Any], why: str) -> None:
+    for name in settings:
+        raise UsageError(f"sampler__{name} has no meaning here: {why}.", code="bad_setting")

@@ -25,13 +25,17 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from sdgar.arguments import at_least
 from sdgar.errors import UsageError
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.sampled_sums import SampledSums
+from sdgar.settings import Group
 
 if TYPE_CHECKING:
     from sdgar.contracts import Score
     from sdgar.data.history import History
+    from sdgar.parts import Ingredients
     from sdgar.samplers.closed_form import Integrand
     from sdgar.samplers.generator import Mixture
 
@@ -155,3 +159,32 @@ def step(before: Tensor, log_factor: Tensor, floor: float, *, dim: int) -> Tenso
 def _shares(weight_RN: Tensor) -> Tensor:
     """Divide each row by its sum, in place."""
     return weight_RN.div_(weight_RN.sum(dim=1, keepdim=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EMSettings(Group):
+    """The settings of a generator that follows by expectation maximisation."""
+
+    states: int = 64
+    """The number K of states of the generator."""
+    samples: int = 32
+    """How many draws there are for each context and each item in a step of EM."""
+    floor_x: float = 1e-3
+    """The share of every x_c, the states of a context, that is spread over all states."""
+    floor_y: float = 0.1
+    """The share of every y_k, the items of a state, that is spread over all items."""
+    pretrain: int = 15
+    """How many steps of EM learn from the positives, before the generator follows the scores."""
+
+
+def em_generator(given: Ingredients, settings: EMSettings) -> Decomposable:
+    """Return a generator that follows the discriminator by expectation maximisation."""
+    update = ExpectationMaximization(
+        temperature=1.0,
+        samples=at_least("sampler__samples", settings.samples, 1),
+        floor_x=settings.floor_x,
+        floor_y=settings.floor_y,
+        positives=given.data.history,
+        pretrain=at_least("sampler__pretrain", settings.pretrain, 0),
+    )
+    return Decomposable.of(given, settings.states, update)

@@ -24,6 +24,7 @@ from sdgar.samplers.reject import KnownItems
 
 if TYPE_CHECKING:
     from sdgar.models.factor_tensors import FactorTensors
+    from sdgar.parts import Ingredients
 
 _SCORES_AT_ONCE = 1 << 24
 _FOUND_AT_ONCE = 1 << 22
@@ -284,3 +285,12 @@ def _few_found(recall: float, near: int) -> str | None:
         f"the index finds only {recall:.0%} of the {near} best items of a context, so proposals "
         "are not what they claim to be. Set sampler__index to exact."
     )
+
+
+def search(
+    given: Ingredients, *, index: str = "hnsw", near: int = 50, explore: float = 0.2
+) -> NearestItems:
+    """Return the sampler of the items that score best, found by an index of nearest neighbours."""
+    assert given.discriminator is not None
+    history = given.data.history
+    return NearestItems(given.discriminator, history, index=index, near=near, explore=explore)

@@ -15,6 +15,7 @@ from sdgar.samplers.reject import redraw_known
 
 if TYPE_CHECKING:
     from sdgar.maths.rng import Draws
+    from sdgar.parts import Ingredients
 
 
 class RankByFactor:
@@ -114,3 +115,9 @@ class RankByFactor:
         if (order_KI.sort(dim=1).values != torch.arange(self.rank_of.n).to(order_KI)).any():
             raise ValueError("an order of the items does not hold each of them once")
         self.factor_of, self.downward_UK, self.order_KI = factor_of, state["downward_UK"], order_KI
+
+
+def adaptive(given: Ingredients, *, rank_scale: float = 0.05) -> RankByFactor:
+    """Return the sampler of items that rank high in one of the factors of the user."""
+    assert given.discriminator is not None
+    return RankByFactor(given.discriminator, rank_scale)

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from sdgar.errors import UsageError
+from sdgar.arguments import at_least
 from sdgar.maths.rng import Draws, Stream
+from sdgar.objectives import checked_temperature
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 _CHUNK, _CHUNK_ON_GPU = 1 << 22, 1 << 28
 """Numbers that a chunk looks at, one for each row, draw and state. On the CPU there should be
 several chunks for each thread; on a GPU more of them only cost launches."""
-
-LEAST_TEMPERATURE, MOST_TEMPERATURE = 1e-3, 1e3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +45,8 @@ class SampledSums:
 
     def __post_init__(self) -> None:
         """Raise if a value cannot be computed with."""
-        within("temperature", self.temperature, LEAST_TEMPERATURE, MOST_TEMPERATURE)
-        if self.samples < 1:
-            raise UsageError(f"the generator needs at least 1 sample, got {self.samples}.")
+        checked_temperature(self.temperature)
+        at_least("sampler__samples", self.samples, 1)
 
     @property
     def over_q(self) -> bool:
@@ -195,12 +193,3 @@ class Inverse:
     def log_q(self, items_B: Tensor, users_BS: Tensor) -> Tensor:
         """log Q(c | i)."""
         return mixtures.log_mix(self._p_state_IK, items_B, self._p_context_UK, users_BS)
-
-
-def within(name: str, value: float, least: float, most: float) -> float:
-    """Return ``value`` if it lies in the range that was tried."""
-    if not least <= value <= most:
-        raise UsageError(
-            f"{name} must lie between {least:g} and {most:g}, got {value}.", code=f"bad_{name}"
-        )
-    return value

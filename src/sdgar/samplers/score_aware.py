@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
+from sdgar.arguments import at_least, not_negative
 from sdgar.contracts import KnownPositives, Negatives, Score
 from sdgar.errors import UsageError
 from sdgar.samplers.static import Static, Uniform
 
 if TYPE_CHECKING:
     from sdgar.maths.rng import Draws
+    from sdgar.parts import Ingredients
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +129,15 @@ class FirstViolation(Static):
             open_R = open_R[~found_R]
             start, stop = stop, min(2 * stop + 1, self.max_tries)
         return Negatives(items_B[:, None], accepted_B[:, None], tries_B=tries_B)
+
+
+def hardest(given: Ingredients, *, candidates: int = 10) -> HardestOf:
+    """Return the sampler that takes the best scored of some uniform draws."""
+    return HardestOf(at_least("candidates", candidates, 1))
+
+
+def first_violation(
+    given: Ingredients, *, margin: float = 1.0, max_tries: int = 30
+) -> FirstViolation:
+    """Return the sampler of the first uniform draw that scores too close to the positive."""
+    return FirstViolation(not_negative("margin", margin), at_least("max_tries", max_tries, 1))

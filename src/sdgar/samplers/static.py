@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +15,10 @@ from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, below
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.reject import redraw_known
+
+if TYPE_CHECKING:
+    from sdgar.contracts import Sampler
+    from sdgar.parts import Ingredients
 
 
 class Static:
@@ -139,3 +144,27 @@ class PopularityMix(Popularity):
             )
         popular_I = count_I.double() / count_I.sum()
         super().__init__(share * popular_I + (1 - share) / len(count_I))
+
+
+def uniform(given: Ingredients) -> Uniform:
+    """Return the sampler that draws all items that the user does not have alike."""
+    return Uniform()
+
+
+def popularity(given: Ingredients) -> Popularity:
+    """Return the sampler that draws items in proportion to the number of their users."""
+    return Popularity(_counts(given))
+
+
+def popularity_mix(given: Ingredients, *, share: float = 0.5) -> PopularityMix:
+    """Return the sampler that draws by popularity with probability ``share``, else uniformly."""
+    return PopularityMix(_counts(given), share)
+
+
+def _counts(given: Ingredients) -> Tensor:
+    """Return the number of users of each item."""
+    return torch.from_numpy(np.bincount(given.data.items_E, minlength=given.data.n_items))
+
+
+STATIC: dict[str, Callable[[Ingredients], Sampler]] = {"uniform": uniform, "popularity": popularity}
+"""The samplers that learn nothing, to compare a generator with."""

@@ -34,9 +34,9 @@ from sdgar.settings import (
 from sdgar.show import progress
 from sdgar.show.printed import Described
 from sdgar.systems.checks import plain_value, require_kind
+from sdgar.systems.defaults import Space
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import SystemSpec
-from sdgar.systems.spaces import Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,16 +84,16 @@ def register_system(name: str, *, searched: Space | None = None) -> Callable[[_C
     ``searched`` are the settings that ``tune`` searches, with the values it tries; by default it
     searches what it searches of the base class.
 
-    >>> from sdgar.extend import Factorized, objectives, samplers
+    >>> from sdgar.extend import OBJECTIVES, SAMPLERS, Factorized
     >>> @sdgar.register_system("popular-bpr")
     ... class PopularBPR(Factorized):
     ...     '''BPR whose negatives are drawn by popularity.'''
     ...
     ...     def _make_objective(self, given):
-    ...         return objectives.bpr(given)
+    ...         return OBJECTIVES["bpr"](given)
     ...
     ...     def _make_sampler(self, given):
-    ...         return samplers.popularity(given)
+    ...         return SAMPLERS["popularity"](given)
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = PopularBPR(dim=2, epochs=3, early_stopping=False).fit(data)
     >>> sorted(model.recommend([3], k=2)["item"])
@@ -142,11 +142,7 @@ class Estimator(Described):
     def _preset(cls, name: str) -> Estimator:
         preset = cls._spec.presets.get(name)
         if preset is None:
-            having = [
-                system
-                for system, kind in SYSTEMS.items()
-                if name in kind._spec.presets and system in SYSTEMS.entries
-            ]
+            having = [one for one in SYSTEMS.homes if name in SYSTEMS[one]._spec.presets]
             raise UsageError(
                 f"{cls._spec.name} has no preset {name}. Use a system that has one: "
                 f"{', '.join(having)}.",

@@ -7,12 +7,14 @@ from typing import ClassVar
 from sdgar.arguments import not_negative
 from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.interactions import Interactions
-from sdgar.parts import discriminators, objectives, samplers
-from sdgar.parts.register import Ingredients
+from sdgar.discriminators.metric import metric
+from sdgar.objectives import cml
+from sdgar.parts import Ingredients
+from sdgar.samplers.static import Uniform
 from sdgar.systems.base import estimator
+from sdgar.systems.defaults import RATES, Choice
 from sdgar.systems.learner import Learner
 from sdgar.systems.recipe import SystemSpec
-from sdgar.systems.spaces import RATES, Choice
 
 
 @estimator
@@ -52,15 +54,15 @@ class CML(Learner):
 
     def _make_discriminator(self, given: Ingredients) -> Discriminator:
         """Return points in a unit ball, where nearer is better."""
-        return discriminators.metric(given)
+        return metric(given)
 
     def _make_objective(self, given: Ingredients) -> Objective:
         """Return the hinge that is weighed by the share of negatives within the margin."""
-        return objectives.cml(given, margin=self.margin)
+        return cml(given, margin=self.margin)
 
     def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the sampler that draws uniformly from the items that a user does not have."""
-        return samplers.uniform(given)
+        return Uniform()
 
     def _penalty(self, data: Interactions) -> float:
         """Return the weight of the covariances between axes."""

@@ -16,7 +16,7 @@ from sdgar.errors import unknown_name
 from sdgar.maths.rng import Stream, torch_seed
 from sdgar.models.fold_in import ByNetwork, Rule
 from sdgar.models.network import require_comes_back
-from sdgar.parts.register import (
+from sdgar.parts import (
     DISCRIMINATORS,
     KINDS,
     OBJECTIVES,
@@ -28,11 +28,11 @@ from sdgar.parts.register import (
 )
 from sdgar.settings import Group, flat_settings, joined, nearest_setting
 from sdgar.systems.base import estimator
+from sdgar.systems.defaults import RATES, Choice
 from sdgar.systems.learner import Learner, Optimization, Sampling
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.systems.spaces import RATES, Choice
 from sdgar.training.settings import EarlyStopping, ItemMemory
 
 if TYPE_CHECKING:

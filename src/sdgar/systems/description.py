@@ -11,14 +11,14 @@ from sdgar.contracts import Covered, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import ENGINES
 from sdgar.errors import unknown_name
-from sdgar.parts.register import DISCRIMINATORS
+from sdgar.parts import DISCRIMINATORS
 from sdgar.settings import settings_of
 from sdgar.systems.base import Estimator
 from sdgar.systems.composed import Composed
+from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.learner import Learner
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of, spec_of
-from sdgar.systems.spaces import Choice, Range
 
 _DEVICES = {"fused-cpu": torch.device("cpu"), "fused-gpu": torch.device("cuda")}
 
@@ -30,7 +30,7 @@ def described(system: str) -> dict[str, Any]:
     kind, space = SYSTEMS[system], spec_of(SYSTEMS[system]).searched
     return {
         "name": system,
-        "class": f"{'sdgar' if system in SYSTEMS.entries else kind.__module__}.{kind.__name__}",
+        "class": f"{'sdgar' if system in SYSTEMS.homes else kind.__module__}.{kind.__name__}",
         "about": _words(kind),
         "settings": [
             asdict(setting) | {"search": _range(space.get(setting.name))}

@@ -22,9 +22,9 @@ from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import ItemWeights
 from sdgar.systems.base import estimator
+from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Choice, Range
 
 _BLOCK, _SMALL_BLOCK = 1024, 128
 _BLOCK_BYTES = 64 << 20

@@ -18,9 +18,9 @@ from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import ItemVectors
 from sdgar.systems.base import estimator
+from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Choice, Range
 
 _TABLES = 7
 """How many tables of the size of A are held at once: itself, its directions, gradients, moments."""

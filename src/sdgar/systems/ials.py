@@ -16,9 +16,9 @@ from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import LeastSquares, Rule
 from sdgar.systems.base import estimator
+from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Choice, Range
 
 _INIT_SCALE = 0.1
 

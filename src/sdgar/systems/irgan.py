@@ -6,19 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from sdgar.arguments import at_least, not_negative, one_of
-from sdgar.contracts import Objective, Recommending, Sampler
+from sdgar.contracts import Objective, Recommending
 from sdgar.data.interactions import Interactions
-from sdgar.parts import objectives
-from sdgar.parts.objectives import checked_temperature
-from sdgar.parts.register import Ingredients
-from sdgar.parts.rules import ROWS, by_rows
+from sdgar.objectives import Logistic, checked_temperature
+from sdgar.parts import Ingredients
 from sdgar.samplers.policy_gradient import PolicyGradient
 from sdgar.samplers.softmax_generator import SoftmaxGenerator
 from sdgar.systems.base import estimator
-from sdgar.systems.factorized import Factorized
-from sdgar.systems.learner import Sampling
+from sdgar.systems.defaults import ROWS, STEPS, Choice, Range, by_rows
+from sdgar.systems.learner import Factorized, Sampling
 from sdgar.systems.recipe import SystemSpec
-from sdgar.systems.spaces import STEPS, Choice, Range
 from sdgar.training.settings import EarlyStopping
 
 
@@ -88,7 +85,7 @@ class IRGAN(Factorized):
 
     def _make_objective(self, given: Ingredients) -> Objective:
         """Return the logistic loss."""
-        return objectives.logistic(given)
+        return Logistic()
 
     def _make_sampler(self, given: Ingredients) -> SoftmaxGenerator:
         """Return the generator, a softmax over all items."""
@@ -114,11 +111,9 @@ class IRGAN(Factorized):
             update=update,
         )
 
-    def _recommends(self, sampler: Sampler) -> Recommending | None:
+    def _recommends(self, sampler: Any) -> Recommending | None:
         """Return the generator, unless the discriminator is to recommend."""
-        return (
-            sampler if self.side == "generator" and isinstance(sampler, SoftmaxGenerator) else None
-        )
+        return sampler if self.side == "generator" else None
 
     def _decided(self, data: Interactions) -> dict[str, Any]:
         """Return both λ by their rules, unless they are given."""

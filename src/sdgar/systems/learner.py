@@ -9,12 +9,14 @@ import torch
 
 from sdgar.arguments import at_least, not_negative, one_of
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
+from sdgar.discriminators.factorization import factorization
 from sdgar.errors import DataError, UsageError
-from sdgar.parts.register import Ingredients
+from sdgar.parts import Ingredients
 from sdgar.settings import Group
 from sdgar.systems.base import Estimator, estimator, some_rows
 from sdgar.systems.checks import require_features_used, require_learnable, require_plain
-from sdgar.systems.recipe import Recipe
+from sdgar.systems.defaults import ROWS, STEPS, by_rows
+from sdgar.systems.recipe import Recipe, SystemSpec
 from sdgar.training.settings import EarlyStopping, ItemMemory, WarmStart
 
 if TYPE_CHECKING:
@@ -308,3 +310,23 @@ class Learner(Estimator):
             from sdgar.samplers.dislikes import require_dislikes
 
             require_dislikes(data)
+
+
+@estimator
+class Factorized(Learner):
+    """A system that scores by g(c, i) = u_c · v_i + b_i."""
+
+    _spec: ClassVar[SystemSpec] = SystemSpec(searched=STEPS, l2_scale=0.04, rules={"l2": ROWS})
+
+    l2: float | None = None
+    """The weight λ of the squared norm of the rows that a batch touches. Without a value it follows
+    from the size of the data: a constant of the system over the square root of the training rows
+    there are for each user and item."""
+
+    def _decided(self, data: Interactions) -> dict[str, Any]:
+        """Return λ by its rule, unless it is given."""
+        return {"l2": by_rows(self._spec.l2_scale, data)} if self.l2 is None else {}
+
+    def _make_discriminator(self, given: Ingredients) -> Discriminator:
+        """Return inner products of vectors, and a bias for each item."""
+        return factorization(given)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sdgar.errors import UsageError, unknown_name
-from sdgar.parts.register import KINDS
+from sdgar.parts import KINDS
 from sdgar.settings import flat_settings, nearest_setting, types_of
 from sdgar.systems.base import Estimator
 from sdgar.systems.checks import parsed

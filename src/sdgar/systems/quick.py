@@ -8,18 +8,17 @@ import torch
 
 from sdgar.arguments import at_least, not_negative
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import cosine, temperature_of
 from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
 from sdgar.models.fold_in import OnSphere, Rule
 from sdgar.models.model import Model
 from sdgar.models.sum import weighted_sum
-from sdgar.parts import discriminators
-from sdgar.parts.register import Ingredients
-from sdgar.parts.rules import FEW_ROWS, neighbours_of, temperature_of
+from sdgar.parts import Ingredients
 from sdgar.systems.base import estimator
+from sdgar.systems.defaults import FEW_ROWS, Choice, Range, neighbours_of
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Choice, Range
 from sdgar.training.settings import ItemMemory
 
 _MOST_NEIGHBOURS = 100
@@ -87,7 +86,7 @@ class Quick(Solver):
         dim, seed = at_least("dim", self.dim, 1), check_seed(self.seed)
         require_memory(self._spec.name, 4 * 4 * (data.n_users + data.n_items) * dim, device)
         given = Ingredients(data, seed, device, dim, row_wise=True)
-        made = discriminators.cosine(given, tau=self.tau, sweeps=self.sweeps)
+        made = cosine(given, tau=self.tau, sweeps=self.sweeps)
         vectors = made.learned().copied().model()
         how = self._settled(data).item_memory
         weight = not_negative("item_memory", how.weight)

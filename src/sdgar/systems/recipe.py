@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sdgar.contracts import System
     from sdgar.data.interactions import Interactions
     from sdgar.systems.base import Estimator
-    from sdgar.systems.spaces import Space
+    from sdgar.systems.defaults import Space
     from sdgar.training.fit import FitOptions
     from sdgar.training.fitting import Fit
     from sdgar.training.memory import Memory

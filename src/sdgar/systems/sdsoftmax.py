@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sdgar.arguments import at_least, one_of
 from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import cosine, temperature_of
+from sdgar.discriminators.factorization import factorization
 from sdgar.models.fold_in import OnSphere, Rule
-from sdgar.parts import discriminators, objectives
-from sdgar.parts.register import Ingredients
-from sdgar.parts.rules import (
+from sdgar.objectives import SampledSoftmax
+from sdgar.parts import Ingredients
+from sdgar.samplers.em import EMSettings, em_generator
+from sdgar.samplers.static import STATIC
+from sdgar.settings import Group
+from sdgar.systems.base import estimator
+from sdgar.systems.defaults import (
     FEW_ROWS,
     MOST_EPOCHS,
+    RATES,
+    Range,
     batch_of,
     epochs_of,
     neighbours_of,
     shared_by,
-    temperature_of,
 )
-from sdgar.parts.samplers import STATIC, EMSettings, em_generator
-from sdgar.settings import Group
-from sdgar.systems.base import estimator
 from sdgar.systems.learner import Learner, Optimization, Sampling
 from sdgar.systems.recipe import SystemSpec
-from sdgar.systems.spaces import RATES, Range
 from sdgar.training.settings import EarlyStopping, ItemMemory, WarmStart
 
 if TYPE_CHECKING:
@@ -59,7 +62,7 @@ class EMSampling(EMSettings, Sampling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Similarity(Group):
+class Comparison(Group):
     """How SD-Softmax compares users and items."""
 
     leading: ClassVar[str] = "kind"
@@ -127,7 +130,7 @@ class SDSoftmax(Learner):
     """The rule for steps."""
     n_negatives: int = 32
     """How many items are drawn for each visit of a user."""
-    similarity: Similarity = Similarity()
+    similarity: Comparison = Comparison()
     """How users and items are compared."""
     tau: float | None = None
     """The temperature τ that cosines are divided by; inner products are not. Without a value it is
@@ -147,12 +150,12 @@ class SDSoftmax(Learner):
         """Return cosines over τ, or inner products."""
         how = self.similarity
         if one_of("similarity", how.kind, ("cosine", "dot")) == "dot":
-            return discriminators.factorization(given)
-        return discriminators.cosine(given, tau=self.tau, bias=how.bias, sweeps=how.sweeps)
+            return factorization(given)
+        return cosine(given, tau=self.tau, bias=how.bias, sweeps=how.sweeps)
 
     def _make_objective(self, given: Ingredients) -> Objective:
         """Return the softmax over all items, whose sum is estimated from the negatives."""
-        return objectives.sdsoftmax(given, rho=self.similarity.rho)
+        return SampledSoftmax(self.similarity.rho)
 
     def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the generator, or the sampler that it is compared with."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from sdgar.models.factors import popularity
+from sdgar.models.fold_in import NoVector
 from sdgar.show import progress
 from sdgar.systems.base import Estimator, estimator
 from sdgar.systems.checks import require_features_used, require_learnable
+from sdgar.systems.recipe import SystemSpec
 
 if TYPE_CHECKING:
     import torch
 
     from sdgar.data.interactions import Interactions
+    from sdgar.models.fold_in import Rule
     from sdgar.models.model import Model
     from sdgar.training.fitting import Fit
 
@@ -76,3 +80,26 @@ class Solver(Computed):
         with cores.torch_threads():
             model = self._solve(train, device=choose_device(self.device))
         return model, {"computed_by": self._spec.computed_by}
+
+
+@estimator
+class MostPopular(Computed):
+    """Recommend to everyone the items that most users have: the baseline of every report.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.MostPopular().fit(data)
+    >>> model.recommend([3], k=2)["item"].to_list()
+    ['b', 'c']
+    """
+
+    _spec: ClassVar[SystemSpec] = SystemSpec(name="popular", uses_weights=False)
+
+    def _fold_rule(self, data: Interactions) -> Rule | None:
+        """Return the rule that gives everyone the same list, new or not."""
+        return NoVector()
+
+    def _compute(
+        self, train: Interactions, *, verbose: bool | None
+    ) -> tuple[Model, dict[str, Any]]:
+        """Count the users of each item."""
+        return popularity(train.history, train.n_items, train.fields), {}

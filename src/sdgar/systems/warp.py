@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 from sdgar.contracts import Objective, Sampler
-from sdgar.parts import objectives, samplers
-from sdgar.parts.register import Ingredients
+from sdgar.objectives import warp
+from sdgar.parts import Ingredients
+from sdgar.samplers.score_aware import first_violation
 from sdgar.systems.base import estimator
-from sdgar.systems.factorized import Factorized
+from sdgar.systems.defaults import STEPS, Choice, Range
+from sdgar.systems.learner import Factorized
 from sdgar.systems.recipe import SystemSpec
-from sdgar.systems.spaces import STEPS, Choice, Range
 
 
 @estimator
@@ -50,8 +51,8 @@ class WARP(Factorized):
 
     def _make_objective(self, given: Ingredients) -> Objective:
         """Return the hinge that is weighed by the rank of the positive."""
-        return objectives.warp(given, margin=self.margin)
+        return warp(given, margin=self.margin)
 
     def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the sampler that takes the first draw that scores too close to the positive."""
-        return samplers.first_violation(given, margin=self.margin, max_tries=self.max_tries)
+        return first_violation(given, margin=self.margin, max_tries=self.max_tries)

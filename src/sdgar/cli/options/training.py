@@ -11,9 +11,9 @@ from sdgar.cli.options.groups import As
 from sdgar.cli.options.shared import PATH, ItemFeatureOptions
 from sdgar.cli.options.values import seed, source
 from sdgar.errors import UsageError, unknown_name
+from sdgar.parts import DISCRIMINATORS, OBJECTIVES, SAMPLERS
 from sdgar.settings import METRIC
 from sdgar.systems.names import SYSTEMS
-from sdgar.systems.part_names import DISCRIMINATORS, OBJECTIVES, SAMPLERS
 from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class SystemOptions:
 
     system: Annotated[
         str,
-        As(metavar="NAME", help=f"The system to train: {', '.join(SYSTEMS.entries)}."),
+        As(metavar="NAME", help=f"The system to train: {', '.join(SYSTEMS.homes)}."),
     ] = DEFAULT_SYSTEM
     """The system to train."""
     fast: bool = False

@@ -1,37 +1,74 @@
-"""The registers of parts: each part is a function or a class with settings, known by a name.
+"""Named parts of systems: discriminators, samplers and objectives, with settings.
 
-A decorator adds custom parts:
+A part is a function of ``Ingredients`` and settings, or a class of networks. Decorators add custom
+parts:
 
     @register_discriminator("mine")
     class Mine(torch.nn.Module): ...
+
+This module imports no torch, so that ``sdgar train --help`` is quick.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
-from torch import nn
-
-from sdgar.contracts import Discriminator, Objective, Sampler
-from sdgar.data.ids import plain
-from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
-from sdgar.models.network import MODULES
+from sdgar.registry import Registry
+
+if TYPE_CHECKING:
+    import torch
+
+    from sdgar.contracts import Discriminator, Objective, Sampler
+    from sdgar.data.interactions import Interactions
 
 Part = TypeVar("Part", bound=Callable[..., Any])
 
-DISCRIMINATORS: dict[str, Callable[..., Any]] = {}
+DISCRIMINATORS: Registry[Callable[..., Any]] = Registry(
+    "discriminator",
+    {
+        "factorization": "sdgar.discriminators.factorization:factorization",
+        "cosine": "sdgar.discriminators.cosine:cosine",
+        "metric": "sdgar.discriminators.metric:metric",
+        "lightgcn": "sdgar.discriminators.lightgcn:LightGCN",
+        "two-tower": "sdgar.discriminators.two_tower:TwoTower",
+        "sequence": "sdgar.discriminators.sequence:Sequence",
+    },
+)
 """The classes of networks, made by (n_users, n_items, **settings), and functions of
 ``Ingredients``, by name."""
-SAMPLERS: dict[str, Callable[..., Sampler]] = {}
+SAMPLERS: Registry[Callable[..., Sampler]] = Registry(
+    "sampler",
+    {
+        "uniform": "sdgar.samplers.static:uniform",
+        "popularity": "sdgar.samplers.static:popularity",
+        "popularity-mix": "sdgar.samplers.static:popularity_mix",
+        "decomposable": "sdgar.samplers.decomposable:decomposable",
+        "adaptive": "sdgar.samplers.rank_by_factor:adaptive",
+        "hardest": "sdgar.samplers.score_aware:hardest",
+        "first-violation": "sdgar.samplers.score_aware:first_violation",
+        "search": "sdgar.samplers.nearest_items:search",
+    },
+)
 """The functions of ``Ingredients`` and settings that make a sampler, by name."""
-OBJECTIVES: dict[str, Callable[..., Objective]] = {}
+OBJECTIVES: Registry[Callable[..., Objective]] = Registry(
+    "objective",
+    {
+        name: f"sdgar.objectives:{name}"
+        for name in ("bpr", "logistic", "sdgar", "sdsoftmax", "warp", "cml")
+    },
+)
 """The functions of ``Ingredients`` and settings that make an objective, by name."""
-KINDS = {"discriminator": DISCRIMINATORS, "sampler": SAMPLERS, "objective": OBJECTIVES}
+KINDS: dict[str, Registry[Any]] = {
+    "discriminator": DISCRIMINATORS,
+    "sampler": SAMPLERS,
+    "objective": OBJECTIVES,
+}
+"""The registers, by what they register."""
 _PLAIN = (bool, int, float, str)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -60,6 +97,8 @@ class Ingredients:
 
 def is_module(part: Callable[..., Any]) -> bool:
     """Return whether a part is a class of networks, and not a function."""
+    from torch import nn
+
     return isinstance(part, type) and issubclass(part, nn.Module)
 
 
@@ -84,15 +123,16 @@ def register_discriminator(name: str) -> Callable[[Part], Part]:
     >>> sorted(model.recommend([3], k=2)["item"])
     ['b', 'c']
     """
-    register = _registrar(DISCRIMINATORS, "discriminator", name)
 
-    def both(part: Part) -> Part:
-        register(part)
+    def register(part: Part) -> Part:
+        from sdgar.models.network import MODULES
+
+        DISCRIMINATORS.add(name, part)
         if is_module(part):
             MODULES[name] = part  # type: ignore[assignment]
         return part
 
-    return both
+    return register
 
 
 def register_sampler(name: str) -> Callable[[Part], Part]:
@@ -104,7 +144,12 @@ def register_sampler(name: str) -> Callable[[Part], Part]:
     ...     return Uniform()
     >>> model = sdgar.Composed(sampler="my-uniform")
     """
-    return _registrar(SAMPLERS, "sampler", name)
+
+    def register(part: Part) -> Part:
+        SAMPLERS.add(name, part)
+        return part
+
+    return register
 
 
 def register_objective(name: str) -> Callable[[Part], Part]:
@@ -116,44 +161,35 @@ def register_objective(name: str) -> Callable[[Part], Part]:
     ...     return SampledSoftmax(rho)
     >>> model = sdgar.Composed(objective="my-softmax", objective__rho=0.8)
     """
-    return _registrar(OBJECTIVES, "objective", name)
 
-
-def _registrar(known: dict[str, Any], what: str, name: str) -> Callable[[Part], Part]:
     def register(part: Part) -> Part:
-        # The same definition may come again: a cell of a notebook is run twice.
-        if name in known and _origin(known[name]) != _origin(part):
-            raise UsageError(f"there is a {what} {name!r} already. Choose another name.")
-        known[name] = part
+        OBJECTIVES.add(name, part)
         return part
 
     return register
 
 
-def _origin(part: Any) -> tuple[str, str]:
-    return part.__module__, part.__qualname__
-
-
 def settings_of(kind: str, name: str) -> dict[str, type]:
     """Return the settings of a part and their types."""
     part = KINDS[kind][name]
-    types = get_type_hints(cast("Any", part).__init__ if is_module(part) else part)
     given = 2 if is_module(part) else 1  # (n_users, n_items), or the ingredients
     parameters = list(inspect.signature(part).parameters.values())[given:]
-    return {p.name: _type(p, types) for p in parameters if p.kind not in _VARIADIC}
+    return {p.name: _type(p) for p in parameters if p.kind not in _VARIADIC}
 
 
-def _type(parameter: inspect.Parameter, types: Mapping[str, Any]) -> type:
+def _type(parameter: inspect.Parameter) -> type:
     """Return the type of a setting: as annotated, without None, or as that of its default."""
-    hint = types.get(parameter.name)
+    annotated = re.findall(r"\w+", str(parameter.annotation))
     for kind in _PLAIN:
-        if kind in (get_args(hint) or (hint,)):
+        if kind.__name__ in annotated:
             return kind
     return type(parameter.default) if type(parameter.default) in _PLAIN else str
 
 
 def checked(setting: str, value: Any, kind: type) -> Any:
     """Return the value as plain Python; raise if it is of the wrong type."""
+    from sdgar.data.ids import plain
+
     found = plain(value)
     fits = isinstance(found, (int, float) if kind is float else kind)
     if found is not None and (not fits or (isinstance(found, bool) and kind is not bool)):

@@ -1,0 +1,103 @@
+"""Values of settings: those that a rule of the data gives, and those that ``sdgar tune`` searches.
+
+The paper's own grids (section 4.1): l2 in {0.01, 0.03, 0.05}; T, λ_X and λ_Y in {0.1, 0.5, 1};
+CML's margin in {0.5, 1, 1.5, 2}. Its l2 widens to a range here, since the best value moves by a
+factor of ten from one data set to another, and the learning rate, which it fixes at 0.001 for
+Adam, to a range about what suits each optimiser. Sizes (dim, n_negatives, states, epochs,
+batch_size) are budgets, not settings to be searched: all systems of a comparison share them. But
+where a system picks one of several draws, how many there are says how hard its negatives are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sdgar.discriminators.cosine import MANY
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+
+ROWS = "the training rows there are for each user and item"
+"""The words for what ``by_rows`` looks at."""
+FEW_ROWS = "the number of training rows"
+"""The words for what the other rules look at."""
+MOST_EPOCHS = 12
+"""The number of epochs that small data has."""
+_FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 50, 200
+
+
+def by_rows(scale: float, data: Interactions) -> float:
+    """Return ``scale`` / √(rows / (users + items)) in three digits: the more rows, the smaller λ.
+
+    The penalty of a vector is counted each time a row touches it, so the sum over an epoch grows
+    with the rows as the loss does. But a vector that is known from many rows needs to be held back
+    less than that; over seven data sets the best λ falls with the square root of their number.
+    """
+    return float(f"{scale / math.sqrt(len(data) / (data.n_users + data.n_items)):.3g}")
+
+
+def epochs_of(data: Interactions) -> int:
+    """Return 8 from 250,000 rows on, else 12: where the rate falls, few passes are enough."""
+    return 8 if len(data) >= MANY else MOST_EPOCHS
+
+
+def shared_by(data: Interactions) -> int:
+    """Return how many positives share their negatives: 4 from 250,000 rows on, else 2."""
+    return 4 if len(data) >= MANY else 2
+
+
+def batch_of(data: Interactions) -> int:
+    """Return how many positives a step has: 4,096 from 250,000 rows on, else 2,048."""
+    return 4096 if len(data) >= MANY else 2048
+
+
+def neighbours_of(data: Interactions, most: int = MOST_NEIGHBOURS) -> int:
+    """Return as many neighbours as an item has rows, from 50 to 200: weights need rows to rest on.
+
+    On validation rows of twelve data sets, more than 50 neighbours lose accuracy where items have
+    some ten rows each, and gain it where they have hundreds (docs/defaults.md).
+    """
+    each = round(len(data) / max(1, data.n_items))
+    return min(max(each, _FEWEST_NEIGHBOURS), most)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A setting that is one of a few values."""
+
+    values: tuple[Any, ...]
+    """The values to choose from."""
+
+    def nearest(self, value: Any) -> Any:
+        """Return the value itself if it is one of them, else the one next to it."""
+        return value if value in self.values else min(self.values, key=lambda v: abs(v - value))
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A setting between two ends, searched evenly in the logarithm, as it is a scale."""
+
+    low: float
+    """The lower end."""
+    high: float
+    """The upper end."""
+
+    def nearest(self, value: float) -> float:
+        """Return the value itself, or the end of the range that is next to it."""
+        return min(max(value, self.low), self.high)
+
+
+Space = Mapping[str, Choice | Range]
+
+RATES = {
+    "adagrad": Range(0.02, 0.5),
+    "lazy-adam": Range(0.0005, 0.02),
+    "adam": Range(0.0005, 0.02),
+    "sgd": Range(0.005, 0.5),
+}
+"""The learning rates that are searched for each optimiser."""
+STEPS: Space = {"learning_rate": RATES["adagrad"], "l2": Range(0.001, 0.2)}
+"""The settings that are searched for every system on matrix factorization."""
