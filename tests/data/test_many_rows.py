@@ -25,7 +25,6 @@ from sdgar.errors import SdgarError
 from sdgar.kernels import optional
 from sdgar.kernels.optional import kernels_of
 from sdgar.scale.shards.build import shard_files
-from sdgar.scale.shards.merging import union
 
 from .large import as_of_many_rows
 
@@ -166,15 +165,6 @@ def test_shards_of_many_rows_are_those_of_few(tmp_path):
     names = sorted(p.name for p in (tmp_path / "few").rglob("*") if p.is_file())
     assert names == sorted(p.name for p in (tmp_path / "many").rglob("*") if p.is_file())
     assert few.interactions().fingerprint() == many.interactions().fingerprint()
-
-
-def test_numbers_of_users_in_shards_can_be_multiplied():
-    parts = [np.array(NEAR), np.array(NEAR[:9])]
-    with as_of_many_rows():
-        distinct, index = union(parts)
-    wanted, inverse = np.unique(np.concatenate(parts), return_inverse=True)
-    assert index.dtype == np.int64
-    assert (distinct.tolist(), index.tolist()) == (wanted.tolist(), inverse.tolist())
 
 
 def test_arrays_of_many_rows_are_those_of_few():

@@ -3,10 +3,9 @@
     python killed.py FILE OUT MOMENT…
 
 A moment is the number of a change of the file system (a file opened, renamed, linked or removed)
-at which a child is killed. Each child resumes where the one before was, until one is done. A moment
-of 0 lets a child live and then removes all it made, so that the next one starts again; a negative
-one limits the size of files to so many bytes, as on a full disk. What became of each child is
-printed.
+at which a child is killed. A moment of 0 lets a child live; a negative one limits the size of files
+to so many bytes, as on a full disk. What became of each child is printed, and OUT is removed
+where it has appeared.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from sdgar.scale.shards.build import shard_files
 from sdgar.scale.shards.runs import Limits
 
 EVENTS = ("open", "os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir")
-DONE = 3
 
 
 def say(*words: object) -> None:
@@ -60,30 +58,23 @@ def child(file: str, out: str, moment: int) -> None:
         shard_files([file], out, n_shards=3, limits=Limits(block_bytes=2000, run_rows=60))
     except SdgarError as error:
         say(error.code, str(error))
-        if error.code == "out_exists":  # the one before was killed after its last change but one
-            os._exit(DONE)
     else:
         say("done", changes)
-        os._exit(DONE)
 
 
 def main(file: str, out: str, *moments: str) -> None:
     """Start one child after the other; no thread runs here, so that forking is safe."""
-    done = False
     for moment in map(int, moments):
-        if not done or moment == 0:
-            pid = os.fork()
-            if pid == 0:
-                child(file, out, moment)
-                os._exit(0)
-            _, status = os.waitpid(pid, 0)
-            if os.WIFSIGNALED(status):
-                say("killed", (Path(out) / "manifest.json").exists())
-            done = os.WEXITSTATUS(status) == DONE
-        if moment == 0:
-            say("whole", digest(out), Path(f"{out}.partial").exists())
+        pid = os.fork()
+        if pid == 0:
+            child(file, out, moment)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        if os.WIFSIGNALED(status):
+            say("killed")
+        if Path(out).exists():
+            say("whole", digest(out), [path.name for path in Path(out).parent.glob(".*")])
             shutil.rmtree(out)
-            done = False
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdgar.data.readers import ReadOptions, read_files
-from sdgar.errors import DataError, ResourceError, SdgarError, SdgarWarning, UsageError
+from sdgar.errors import DataError, ResourceError, SdgarError, UsageError
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.build import shard_files
 from sdgar.scale.shards.merging import write_ranks
@@ -149,7 +149,7 @@ def require_equal(folder: Path, table, kind: str, n_shards: int) -> None:
         for name, limits in (("small", SMALL), ("large", Limits()))
     ]
     assert found == [wanted, wanted]
-    assert not list(folder.glob("*.partial"))
+    assert not list(folder.glob(".*"))
     if (folder / "small").exists():
         assert bytes_of(folder / "small") == bytes_of(folder / "large")
         Shards.open(folder / "small", verify=True)
@@ -276,33 +276,12 @@ def test_users_are_numbered_alike_however_many_are_merged_at_once(file, tmp_path
     assert sorted(itertools.chain(*wanted)) == list(range(shards.n_users))
 
 
-def test_other_files_or_options_start_again_and_that_is_said(file, tmp_path, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("sdgar.scale.shards.build.write_ranks", stop)
-    with pytest.raises(KeyboardInterrupt):
-        shard_files([file], tmp_path / "s", n_shards=3)
-    assert (tmp_path / "s.partial" / "merged.json").exists()
-    assert not (tmp_path / "s").exists()
-    monkeypatch.undo()
-    rows(100).write_csv(file)
-    with pytest.warns(SdgarWarning, match="begun with other files: its work is not used"):
-        shards = shard_files([file], tmp_path / "s", n_shards=3)
-    assert shards.interactions().account.read == 100
-    assert not (tmp_path / "s.partial").exists()
+def test_shards_that_are_there_are_replaced_only_on_request(file, tmp_path):
+    shard_files([file], tmp_path / "s", n_shards=3)
     with pytest.raises(UsageError, match="exists"):
-        shard_files([file], tmp_path / "s", n_shards=3)
-    again = shard_files([file], tmp_path / "s", n_shards=2, overwrite=True)
-    assert again.n_shards == 2
-
-
-def test_a_folder_of_others_is_left_alone(file, tmp_path):
-    (tmp_path / "s.partial").mkdir()
-    (tmp_path / "s.partial" / "letter.txt").write_text("dear")
-    with pytest.raises(UsageError, match=r"letter\.txt"):
-        shard_files([file], tmp_path / "s")
-    assert (tmp_path / "s.partial" / "letter.txt").read_text() == "dear"
+        shard_files([file], tmp_path / "s", n_shards=2)
+    assert shard_files([file], tmp_path / "s", n_shards=2, overwrite=True).n_shards == 2
+    assert {path.name for path in tmp_path.iterdir()} == {file.name, "s"}
 
 
 def test_bad_rows_leave_nothing_behind(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import polars as pl
 
@@ -58,10 +58,6 @@ class InputFiles:
     def untyped(self) -> bool:
         """True if the files are text, whose ids may spell integers."""
         return self.files[0].format == "delimited"
-
-    def identity(self) -> list[list[Any]]:
-        """Return what shows that the files are the same as before."""
-        return [[file.name, file.stamp.size, file.stamp.changed_ns] for file in self.files]
 
     def chunks(
         self, log: ProblemLog, notes: list[str], block_size: int | None = None

@@ -105,13 +105,6 @@ class ProblemLog:
         known = self._places.setdefault(code, [])
         known.extend(list(places)[: MAX_PLACES - len(known)])
 
-    def taken(self) -> ProblemLog:
-        """Return what was collected so far as another log, and start with an empty one."""
-        other = ProblemLog()
-        other.counts, self.counts = self.counts, {}
-        other._places, self._places = self._places, {}
-        return other
-
     def problems(self) -> tuple[Problem, ...]:
         """Return every kind of problem, in the order they were met."""
         each = max(1, MAX_PLACES // max(1, len(self.counts)))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _STEPS = {
     "survey": "looking at all rows",
     "runs": "checking rows",
-    "items": "numbering items",
     "shards": "merging shards",
     "ranks": "numbering users",
     "sums": "summing up files",
@@ -67,8 +66,8 @@ def shard(
 ) -> None:
     """Write events of any size as shards of users, in bounded RAM.
 
-    Ids, duplicates and bad rows are treated as in every other command. If this is interrupted, the
-    same command resumes it.
+    Ids, duplicates and bad rows are treated as in every other command. If this is interrupted, it
+    leaves no shards.
     """
     from sdgar.scale.shards.build import shard_files
     from sdgar.scale.shards.runs import Limits

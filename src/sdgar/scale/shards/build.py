@@ -2,28 +2,32 @@
 
     1  survey   all rows are read once: what must be known of all of them is decided
     2  runs     rows are read again, checked, and written in the order of their shards
-    3  items    the items of all runs get the numbers of a load in RAM
-    4  shards   the rows of each shard are merged; a pair that occurs twice counts once
-    5  ranks    users get the numbers of a load in RAM
-    6  sums     weights are transformed, and every file gets its SHA-256
+    3  shards   the rows of each shard are merged; a pair that occurs twice counts once
+    4  ranks    users get the numbers of a load in RAM
+    5  sums     weights are transformed, and every file gets its SHA-256
 
-RAM holds one run or one shard at a time, and the ids of all items.
+RAM holds one run or one shard at a time, and the ids of all items. All of it happens in a temporary
+folder, which appears in one rename when it is complete.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
+import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from sdgar.data import feedback
 from sdgar.data.account import RowAccount
 from sdgar.data.building import Merging
 from sdgar.data.id_file import id_arrays
 from sdgar.data.ids import Ids
+from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.chunks import Chunk, Table
 from sdgar.data.readers.cleaning import Verdict, account_of, check_rows
@@ -32,24 +36,31 @@ from sdgar.data.readers.inputs import InputFiles
 from sdgar.data.readers.load import seen_sentence, weights_sentence
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.survey import Decided, Survey
-from sdgar.errors import SdgarWarning, UsageError
-from sdgar.scale.shards.format import write_plain
-from sdgar.scale.shards.merging import (
-    all_items,
-    kind_of,
-    read_stage,
-    write_numbers,
-    write_ranks,
-    write_stage,
+from sdgar.data.weighting import Weighing
+from sdgar.errors import DataError, UsageError
+from sdgar.scale.shards.format import (
+    TIME,
+    WEIGHT,
+    Part,
+    file_of,
+    folder_of,
+    mapped,
+    sums_of,
+    write_arrays,
+    write_described,
+    write_part,
+    write_plain,
 )
-from sdgar.scale.shards.runs import Limits, Run, as_column, find_inputs, read_run, write_run
-from sdgar.scale.shards.shards import Shards, ids_in
-from sdgar.scale.shards.workplace import Workplace, seal_all, seal_shard, weighing
-from sdgar.scale.shards.writing import require_free, require_shards
+from sdgar.scale.shards.merging import merged, write_ranks
+from sdgar.scale.shards.runs import Limits, RowsByShard, find_inputs
+from sdgar.scale.shards.shards import Shards
+from sdgar.scale.shards.writing import require_free, require_shards, seen_arrays
 from sdgar.storage import folders
+from sdgar.storage.files import disk_error
 
 _ROWS_EACH = 1_000_000
 """The approximate rows of a shard, if the number of shards is not given."""
+_MOST_ITEMS = 2**31 - 1
 
 Progress = Callable[[str, int, int], None]
 """A function that takes the step, how much of it is done, and how much there is to do."""
@@ -65,10 +76,7 @@ def shard_files(
     limits: Limits | None = None,
     progress: Progress = lambda step, done, total: None,
 ) -> Shards:
-    """Make a folder of shards from files, folders and patterns; it is whole or absent.
-
-    An interrupted call resumes where it was when it is repeated, with bit-identical shards.
-    """
+    """Make a folder of shards from files, folders and patterns; it is whole or absent."""
     options, limits = options or ReadOptions(), limits or Limits()
     if options.context != USER:
         raise UsageError(
@@ -79,22 +87,12 @@ def shard_files(
     if n_shards is not None:
         require_shards(n_shards)
     inputs = find_inputs(paths, options)
-    place = folders.place_of(out)
-    plan = {
-        "files": inputs.identity(),
-        "options": asdict(options),
-        "shards": n_shards,
-        "limits": [limits.ram, limits.block, limits.rows],
-    }
-    work = Workplace(place, plan)
-    if work.is_done():
-        work.remove()
-        return Shards.open(place)
-    require_free(place, overwrite=overwrite)
-    with work:
-        if work.note:
-            warnings.warn(work.note, SdgarWarning, stacklevel=2)
-        _Build(work, inputs, options, limits, progress).make(n_shards)
+    place = require_free(out, overwrite=overwrite)
+    try:
+        with folders.whole(place, replace=overwrite) as temporary:
+            _Build(temporary, inputs, options, limits, progress).make(n_shards)
+    except OSError as error:
+        raise disk_error(place, error) from error
     return Shards.open(place)
 
 
@@ -103,212 +101,231 @@ class _Build:
 
     def __init__(
         self,
-        work: Workplace,
+        folder: Path,
         inputs: InputFiles,
         options: ReadOptions,
         limits: Limits,
         progress: Progress,
     ) -> None:
-        self._work = work
-        self._inputs = inputs
-        self._given = options
-        self._limits = limits
-        self._progress = progress
+        self._folder, self._inputs, self._given = folder, inputs, options
+        self._limits, self._progress = limits, progress
+        self._notes = inputs.notes
 
     def make(self, n_shards: int | None) -> None:
-        """Do what is not done yet."""
+        """Fill the folder."""
         decided = self._survey()
         self._options = decided.options(self._given)
-        n = n_shards or max(1, -(-decided.rows // _ROWS_EACH))
-        merged = self._work.kept("merged.json") or self._merge(decided, n)
-        stages = [self._work.stage(number) for number in range(n)]
+        runs = self._folder / "runs"
+        rows = RowsByShard(
+            runs,
+            self._inputs.columns,
+            n_shards or max(1, -(-decided.rows // _ROWS_EACH)),
+            untyped=self._inputs.untyped,
+        )
+        account = self._read(decided, rows)
+        rows.require_within(self._limits)
+        items = self._items(rows)
+        found = self._merge(rows, items)
+        shutil.rmtree(runs)
         self._progress("ranks", 0, 1)
-        write_ranks(stages, merged["kinds"]["users"])
-        self._seal(merged, stages)
+        write_ranks([stage.folder for stage in found], rows.kind("user"))
+        self._finish(rows, account, found, len(items))
 
     def _survey(self) -> Decided:
-        kept = self._work.kept("survey.json")
-        if kept is not None:
-            self._inputs.notes.extend(kept["notes"])
-            return Decided.of_dict(kept)
+        """Look at all rows once."""
         survey = Survey(self._inputs.columns, self._given, untyped=self._inputs.untyped)
-        notes: list[str] = []
-        for chunk in self._inputs.chunks(ProblemLog(), notes, self._limits.block):
+        for chunk in self._inputs.chunks(ProblemLog(), self._notes, self._limits.block):
             survey.add(chunk)
             self._progress("survey", survey.rows, 0)
-        decided = survey.decided()
-        self._work.keep("survey.json", decided.as_dict() | {"notes": notes})
-        self._inputs.notes.extend(notes)
-        return decided
+        return survey.decided()
 
-    def _merge(self, decided: Decided, n_shards: int) -> dict[str, Any]:
-        """Write runs and merge them; return what is known of all rows then."""
-        runs = self._runs(decided, n_shards)
-        account = self._account(runs)
-        self._require_ram(runs, n_shards)
-        columns = self._inputs.columns
-        kind = {
-            "users": kind_of(runs, "users", columns.user),
-            "items": kind_of(runs, "items", columns.item),
-        }
-        items = self._items(runs, kind["items"])
-        merging, duplicates, seen, neutral = Merging(), 0, 0, 0
-        for number in range(n_shards):
-            self._progress("shards", number, n_shards)
-            place = self._work.stage(number)
-            if not place.exists():
-                write_stage(place, runs, number, items, kind["users"], self._options.duplicates)
-            stage = read_stage(place)
-            merging.add(stage.merging)
-            duplicates += stage.duplicates
-            seen, neutral = seen + stage.seen, neutral + stage.neutral
-        if columns.weight:
-            merging.require()
-        account = replace(
-            account, kept=account.kept - duplicates, duplicates=account.duplicates + duplicates
-        )
-        counts: Counter[str] = Counter()
-        for run in runs:
-            counts.update(run.kinds)
-        merged = {
-            "account": account.as_dict(),
-            "kinds": kind,
-            "items": len(items),
-            "seen": seen,
-            "neutral": neutral,
-            "events": dict(sorted(counts.items())),
-            "notes": lookalikes(as_column(items.values), columns.item)
-            if items.kind == "text"
-            else [],
-        }
-        self._work.keep("merged.json", merged)
-        self._work.remove_runs()
-        return merged
-
-    def _runs(self, decided: Decided, n_shards: int) -> list[Run]:
-        """Write the runs that are not there yet, and return all of them."""
-        runs: list[Run] = []
-        done = self._work.kept("runs.json")
-        while self._work.run(len(runs)).exists():
-            runs.append(read_run(self._work.run(len(runs))))
-        if done is not None:
-            return runs
-        rows = sum(run.rows for run in runs)
-        for chunks, log in self._batches(skipped=sum(run.chunks for run in runs)):
-            self._progress("runs", rows, decided.rows)
+    def _read(self, decided: Decided, rows: RowsByShard) -> RowAccount:
+        """Check all rows and put them in the order of their shards; return their account."""
+        read, log, verdicts = 0, ProblemLog(), dict[int, Verdict]()
+        for chunks in self._batches(log):
+            self._progress("runs", read, decided.rows)
             table = Table(chunks, decided.types)
-            place = self._work.run(len(runs))
-            write_run(
-                place,
-                check_rows(table, self._inputs.columns, self._options, decided.form),
-                self._inputs.columns,
-                log,
-                chunks=len(chunks),
-                n_shards=n_shards,
-                untyped=self._inputs.untyped,
-            )
-            runs.append(read_run(place))
-            rows += runs[-1].rows
-        self._work.keep("runs.json", {"runs": len(runs)})
-        return runs
-
-    def _batches(self, skipped: int) -> Iterator[tuple[list[Chunk], ProblemLog]]:
-        """Yield chunks that fit in RAM together, after some that were looked at before."""
-        chunks: list[Chunk] = []
-        unread, log = ProblemLog(), ProblemLog()
-        rows = size = 0
-        for number, chunk in enumerate(self._inputs.chunks(unread, [], self._limits.block)):
-            found = unread.taken()
-            if number < skipped:
-                continue
-            chunk_bytes = chunk.frame.estimated_size()
-            full = rows + chunk.frame.height > self._limits.rows
-            if chunks and (full or size + chunk_bytes > self._limits.run_bytes):
-                yield chunks, log
-                chunks, log, rows, size = [], ProblemLog(), 0, 0
-            chunks.append(chunk)
-            for problem in found.problems():
-                log.add(problem.code, problem.places, problem.count)
-            rows, size = rows + chunk.frame.height, size + int(chunk_bytes)
-        if chunks:
-            yield chunks, log
-
-    def _account(self, runs: list[Run]) -> RowAccount:
-        """Return the account of all rows, as a load in RAM gives it."""
-        log = ProblemLog()
-        verdicts: dict[int, Verdict] = {}
-        for run in runs:
-            for problem in run.unread:
-                log.add(problem.code, problem.places, problem.count)
-            for at, verdict in run.verdicts.items():
-                before = verdicts.get(at)
-                if before is not None:
-                    places = (*before.places, *verdict.places)
-                    verdict = replace(verdict, count=before.count + verdict.count, places=places)
-                verdicts[at] = verdict
+            checked = check_rows(table, self._inputs.columns, self._options, decided.form)
+            rows.add(checked)
+            read += table.frame.height
+            for at, verdict in checked.verdicts.items():
+                before = verdicts.get(at, replace(verdict, count=0, places=()))
+                verdicts[at] = replace(
+                    verdict,
+                    count=before.count + verdict.count,
+                    places=(*before.places, *verdict.places),
+                )
         return account_of(
-            sum(run.rows for run in runs),
+            read,
             [verdicts[at] for at in sorted(verdicts)],
             log,
             allow_bad_rows=self._options.allow_bad_rows,
         )
 
-    def _require_ram(self, runs: list[Run], n_shards: int) -> None:
-        """Raise if the largest shard cannot be merged in the RAM that is allowed."""
-        rows_S = sum(run.starts("row")[1:] - run.starts("row")[:-1] for run in runs)
-        self._limits.require_shard(int(max(rows_S)), n_shards)  # type: ignore[arg-type]
+    def _batches(self, log: ProblemLog) -> Iterator[list[Chunk]]:
+        """Yield chunks that fit in RAM together; what cannot be read as a row goes to the log."""
+        chunks = list[Chunk]()
+        rows = size = 0
+        for chunk in self._inputs.chunks(log, [], self._limits.block):
+            chunk_bytes = int(chunk.frame.estimated_size())
+            full = rows + chunk.frame.height > self._limits.rows
+            if chunks and (full or size + chunk_bytes > self._limits.run_bytes):
+                yield chunks
+                chunks, rows, size = [], 0, 0
+            chunks.append(chunk)
+            rows, size = rows + chunk.frame.height, size + chunk_bytes
+        if chunks:
+            yield chunks
 
-    def _items(self, runs: list[Run], kind: str) -> Ids:
-        """Number the items of all runs."""
-        self._progress("items", 0, len(runs))
-        if not self._work.items.exists():
-            with folders.whole(self._work.items, replace=False) as temporary:
-                items = all_items(runs, kind)
-                write_plain(temporary, id_arrays(items, "items"))
-                self._work.keep("items.json", {"items": len(items)})
-        known = self._work.kept("items.json") or {}
-        items = ids_in(self._work.items, "items", kind, known["items"])
-        for number, run in enumerate(runs):
-            self._progress("items", number, len(runs))
-            write_numbers(run, items)
-        return items
+    def _items(self, rows: RowsByShard) -> Ids:
+        """Return the ids of all items."""
+        items = rows.items()
+        if len(items) > _MOST_ITEMS:
+            raise DataError(
+                f"there are {len(items):,} items, and at most {_MOST_ITEMS:,} can be numbered.",
+                code="too_many_items",
+            )
+        if items.dtype == pl.String:
+            self._notes += lookalikes(items, self._inputs.columns.item)
+            return Ids(items.to_numpy().astype(object))
+        return Ids(items.to_numpy())
 
-    def _seal(self, merged: dict[str, Any], stages: list[Path]) -> None:
-        """Transform weights, sum up all files, and make the shards appear."""
-        columns = self._inputs.columns
-        said, weights = columns.offer(), None
+    def _merge(self, rows: RowsByShard, items: Ids) -> list[_Stage]:
+        """Write the ids of items, and the rows of all shards with weights as they are."""
+        self._files = write_arrays(self._folder, id_arrays(items, "items"))
+        self._merging, stages = Merging(), list[_Stage]()
+        for number in range(len(rows.rows_S)):
+            self._progress("shards", number, len(rows.rows_S))
+            merging = Merging()
+            data = merged(
+                rows.shard(number), rows.kind("user"), items, self._options.duplicates, merging
+            )
+            self._merging.add(merging)
+            stages.append(_Stage.write(folder_of(self._folder, number), data))
+        if self._inputs.columns.weight:
+            self._merging.require()
+        return stages
+
+    def _finish(
+        self, rows: RowsByShard, account: RowAccount, stages: list[_Stage], n_items: int
+    ) -> None:
+        """Transform weights, and write the manifests."""
+        columns, given = self._inputs.columns, self._given
+        weights = columns.offer()
         if columns.weight is not None:
-            weights, sentence = weighing(stages, merged["items"], self._given.weights or "auto")
-            said = weights_sentence(columns.weight, sentence)
+            sentence = transform_weights(stages, n_items, given.weights or "auto")
+            weights = weights_sentence(columns.weight, sentence)
         parts = []
-        for number in range(len(stages)):
+        for number, stage in enumerate(stages):
             self._progress("sums", number, len(stages))
-            parts.append(seal_shard(self._work, number, len(stages), weights))
-        notes = [*self._inputs.notes, *merged["notes"]]
-        given, least = self._given, self._options.min_rating
+            parts.append(stage.seal(number, len(stages)))
+        duplicates = sum(stage.duplicates for stage in stages)
+        seen = sum(stage.seen for stage in stages)
+        least = self._options.min_rating
         about = {
             "columns": columns.sentence(),
-            "weighting": said,
+            "weighting": weights,
             "kinds": feedback.describe_kinds(
-                merged["events"], given.kinds, given.dislike_kinds, notes
+                dict(sorted(rows.events.items())), given.kinds, given.dislike_kinds, self._notes
             )
             if columns.kind
             else "",
             "seen": seen_sentence(
-                merged["seen"],
-                merged["seen"] - merged["neutral"],
+                seen,
+                seen - sum(stage.neutral for stage in stages),
                 least if isinstance(least, int | float) and columns.rating else None,
                 given,
             ),
-            "notes": notes,
+            "notes": self._notes,
         }
-        seal_all(
-            self._work,
-            parts,
-            kinds=merged["kinds"],
-            n_items=merged["items"],
-            account=RowAccount(**merged["account"]),
+        write_described(
+            self._folder,
+            kinds={"users": rows.kind("user"), "items": rows.kind("item")},
+            items=n_items,
+            parts=parts,
+            account=replace(
+                account, kept=account.kept - duplicates, duplicates=account.duplicates + duplicates
+            ),
+            weights=columns.weight is not None,
             times=columns.time is not None,
-            weights=weights is not None,
+            files=self._files,
             about=about,
         )
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """The merged rows of a shard on disk, without a manifest; a part of what is weighted."""
+
+    folder: Path
+    """The place of its files."""
+    users: int
+    """The number of its users."""
+    rows: int
+    """The number of its rows."""
+    seen: int
+    """The number of pairs that its users know and dislike."""
+    neutral: int
+    """The number of pairs in ``seen`` that do not count against their item."""
+    duplicates: int
+    """The number of rows that repeated a pair of an earlier row."""
+
+    @classmethod
+    def write(cls, folder: Path, data: Interactions) -> Self:
+        """Write the arrays of a shard but for the numbers of its users in a load in RAM."""
+        arrays: dict[str, NDArray[Any]] = {
+            "indptr": data.indptr_U1,
+            "items": data.items_E,
+            **id_arrays(data.users, "users"),
+            **seen_arrays(data.seen, data.seen_time_E, data.seen_neutral_E),
+        }
+        if data.weight_E is not None:
+            arrays[WEIGHT] = data.weight_E
+        if data.time_E is not None:
+            arrays[TIME] = data.time_E
+        folder.mkdir()
+        write_plain(folder, arrays)
+        return cls(
+            folder,
+            data.n_users,
+            len(data),
+            0 if data.seen is None else len(data.seen.items_E),
+            0 if data.seen_neutral_E is None else int(data.seen_neutral_E.sum()),
+            data.account.duplicates,
+        )
+
+    @property
+    def indptr_U1(self) -> NDArray[np.int64]:
+        """The rows of user u are ``indptr_U1[u]`` to ``indptr_U1[u + 1] - 1``."""
+        return mapped(self.folder, "indptr", "int64", None)
+
+    @property
+    def items_E(self) -> NDArray[np.int32]:
+        """The item of each row."""
+        return mapped(self.folder, "items", "int32", None)
+
+    @property
+    def weight_E(self) -> NDArray[np.float32]:
+        """The weight of each row."""
+        return mapped(self.folder, WEIGHT, "float32", None)
+
+    def seal(self, number: int, of: int) -> Part:
+        """Write the manifest of the shard."""
+        sizes = (self.users, self.rows, self.seen)
+        part = write_part(self.folder, number, of, sizes, sums_of(self.folder))
+        folders.sync(self.folder)
+        return part
+
+
+def transform_weights(stages: list[_Stage], n_items: int, how: str) -> str:
+    """Transform the weights of all shards, and return what was done in words."""
+    decided = Weighing(stages, n_items, how)
+    if decided.is_raw:
+        return decided.sentence()
+    low, high = np.inf, -np.inf
+    for stage in stages:
+        tamed_E = decided.tamed(stage)
+        low, high = tamed_E.min(initial=low), tamed_E.max(initial=high)
+        file_of(stage.folder, WEIGHT).unlink()
+        write_plain(stage.folder, {WEIGHT: tamed_E})
+    return decided.sentence(f"{low:.3g} to {high:.3g}")

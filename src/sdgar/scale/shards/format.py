@@ -216,12 +216,6 @@ def is_shards(folder: Path) -> bool:
         return False
 
 
-def read_part(folder: Path) -> Part:
-    """Return what the manifest of one shard says of it."""
-    table = _read(folder, SHARD_FORMAT)
-    return Part(table["users"], table["rows"], table["seen"], table[sealed.SEAL])
-
-
 def write_described(
     folder: Path,
     *,

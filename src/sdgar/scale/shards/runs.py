@@ -1,21 +1,19 @@
-"""Read files chunk by chunk and write runs: checked rows in the order of their shards.
+"""Read files chunk by chunk, and put checked rows in the order of their shards, on disk.
 
-A run is what fits in RAM at once. It has separate tables of ids, so that runs do not depend on
-each other: rows hold places in these tables. Users and rows lie in the order of the shards, and
-within a shard rows keep the order of the input.
+A run is what fits in RAM at once. Its file has a table of rows for each shard (a stream of Arrow's
+IPC format), in the order of the input:
 
-    users, items, seen_items    the ids of the run; users in the order of their shards
-    user_start, row_start       where the users and the rows of each shard begin
-    user, item, weight, time    the rows
-    seen_start, seen_user …     rows of items that a user dislikes, likewise
+    user, item      the ids
+    weight, time    the numbers that the columns mean, where there are such columns
+    kept, neutral   whether a row is learned from, or else only known to the user and disliked;
+                    and whether that does not count against its item
 """
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +22,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sdgar.data import feedback
-from sdgar.data.id_file import value_arrays
+from sdgar.data.ids import int_overflow
 from sdgar.data.read_options import ReadOptions
-from sdgar.data.readers.cleaning import CheckedRows, Verdict
+from sdgar.data.readers.cleaning import CheckedRows
 from sdgar.data.readers.columns import Columns
 from sdgar.data.readers.indexing import fits, indexed
 from sdgar.data.readers.inputs import InputFiles
-from sdgar.data.readers.problems import Place, Problem, ProblemLog
 from sdgar.data.sources import is_source
 from sdgar.errors import ResourceError, UsageError
-from sdgar.scale.shards.format import file_of, mapped, write_plain
 from sdgar.scale.shards.writing import shard_of
-from sdgar.storage import folders, remote, sealed
+from sdgar.storage import remote
 
 
 def find_inputs(paths: Sequence[str | Path], options: ReadOptions) -> InputFiles:
@@ -91,187 +87,105 @@ class Limits:
         """The bytes of the columns of a run."""
         return self.ram // 8
 
-    def require_shard(self, rows: int, n_shards: int) -> None:
-        """Raise if a shard of so many rows cannot be merged in this RAM."""
-        needed = _BASE_BYTES + rows * _SHARD_ROW_BYTES
-        if needed > self.ram:
-            wanted = -(-n_shards * needed // self.ram) + 1
+
+ID_TYPES = {"int64": pl.Int64, "uint64": pl.UInt64, "text": pl.String}
+"""The type of a column for each kind of ids."""
+
+
+class RowsByShard:
+    """Checked rows of all runs, of which those of one shard are read at a time."""
+
+    def __init__(self, folder: Path, columns: Columns, n_shards: int, *, untyped: bool) -> None:
+        """Start without rows; ids of ``untyped`` files are text that may spell integers."""
+        folder.mkdir()
+        self._folder, self._columns, self._untyped = folder, columns, untyped
+        self.rows_S = np.zeros(n_shards, np.int64)
+        """The number of rows of each shard."""
+        self.events: Counter[str] = Counter()
+        """The number of rows of each kind of event."""
+        self._edges: list[NDArray[np.int64]] = []
+        self._kinds = {"user": dict(ID_TYPES), "item": dict(ID_TYPES)}
+        self._items = pl.Series(dtype=pl.String)
+
+    def add(self, checked: CheckedRows) -> None:
+        """Write the rows of one run."""
+        frame = checked.frame
+        if self._columns.kind:
+            self.events.update(feedback.count_kinds(frame["kind"]))
+        named = (checked.is_kept | checked.is_seen).alias("named")
+        rows = frame.select("user", "item", *self._numbers()).with_columns(
+            kept=checked.is_kept, neutral=checked.is_neutral
+        )
+        rows = rows if named.all() else rows.filter(named)
+        users, users_E = indexed(rows["user"], self._columns.user, False, [])
+        items = rows["item"].filter(rows["kept"]).unique()
+        self._note_kinds("user", as_column(users.values))
+        self._note_kinds("item", items)
+        items = items if items.dtype == pl.String else items.cast(pl.Int128)
+        self._items = pl.concat([self._items.cast(items.dtype), items]).unique()
+        n_shards = len(self.rows_S)
+        shard_E = shard_of(users.values, n_shards)[users_E]
+        count_S = np.bincount(shard_E, minlength=n_shards)
+        rows = rows[np.argsort(shard_E, kind="stable")]
+        edges, first = [0], 0
+        with self._file(len(self._edges)).open("xb") as file:
+            for count in count_S.tolist():
+                rows[first : first + count].write_ipc_stream(file)
+                first += count
+                edges.append(file.tell())
+        self.rows_S += count_S
+        self._edges.append(np.array(edges))
+
+    def _numbers(self) -> list[pl.Expr]:
+        """Return the columns of weights and times, where there are any."""
+        weight = [pl.col("weight_number").alias("weight")] if self._columns.weight else []
+        time = [pl.col("time_us").alias("time")] if self._columns.time else []
+        return weight + time
+
+    def _note_kinds(self, side: str, ids: pl.Series) -> None:
+        """Leave out the kinds that do not hold these ids exactly."""
+        is_text = ids.dtype == pl.String
+        holds = dict(zip(ID_TYPES, (*fits(ids, untyped=self._untyped), is_text), strict=True))
+        self._kinds[side] = {kind: t for kind, t in self._kinds[side].items() if holds[kind]}
+
+    def _file(self, run: int) -> Path:
+        return self._folder / f"{run:06d}.arrows"
+
+    def kind(self, side: str) -> str:
+        """Return the kind of the ids of a side: the first that holds those of all runs."""
+        if not self._kinds[side]:
+            column = self._columns.user if side == "user" else self._columns.item
+            raise int_overflow(f"integer ids in column {column!r}")
+        return next(iter(self._kinds[side]))
+
+    def items(self) -> pl.Series:
+        """Return the distinct ids of items with rows to learn from, ascending."""
+        return self._items.cast(ID_TYPES[self.kind("item")]).sort()
+
+    def require_within(self, limits: Limits) -> None:
+        """Raise if the largest shard cannot be merged in the RAM that is allowed."""
+        bytes_S = np.sum([np.diff(edges) for edges in self._edges], axis=0)
+        n_shards, rows = len(self.rows_S), int(self.rows_S.max())
+        needed = _BASE_BYTES + int((self.rows_S * _SHARD_ROW_BYTES + bytes_S).max())
+        if needed > limits.ram:
+            wanted = -(-n_shards * needed // limits.ram) + 1
             raise ResourceError(
                 f"a shard of {rows:,} rows needs {needed / 2**30:.1f} GiB of RAM, and --ram "
-                f"allows {self.ram / 2**30:.1f}. Make more shards, such as --shards {wanted}, "
+                f"allows {limits.ram / 2**30:.1f}. Make more shards, such as --shards {wanted}, "
                 "or allow more RAM.",
                 code="out_of_memory",
             )
 
-
-_ABOUT = "run.json"
-
-
-@dataclass(frozen=True)
-class Run:
-    """What is known of a run."""
-
-    folder: Path
-    """The place of its files."""
-    chunks: int
-    """The number of chunks of the input that it holds."""
-    rows: int
-    """The number of rows that were checked."""
-    kept: int
-    """The number of rows that are kept."""
-    verdicts: dict[int, Verdict]
-    """The rows that are left out, by the number of the reason."""
-    unread: tuple[Problem, ...]
-    """What could not be read as a row."""
-    kinds: dict[str, int]
-    """The number of rows of each kind of event."""
-    held: dict[str, str]
-    """The types of its ids, by side."""
-    fits: dict[str, tuple[bool, bool]]
-    """Whether all ids of a side are integers of int64 and of uint64."""
-
-    def starts(self, name: str) -> NDArray[np.int64]:
-        """Return where the users or rows of each shard begin."""
-        return self.part(f"{name}_start", 0, None)
-
-    def part(self, name: str, first: int, end: int | None) -> NDArray[Any]:
-        """Return some values of an array, in RAM."""
-        return np.array(mapped(self.folder, name, None, None)[first:end])
-
-    def has(self, name: str) -> bool:
-        """Return whether the run has an array."""
-        return file_of(self.folder, name).exists()
-
-    def ids(self, side: str, first: int = 0, end: int | None = None) -> NDArray[Any]:
-        """Return some ids of a side: integers, or texts as objects."""
-        if self.held[side] != "text":
-            found = mapped(self.folder, side, None, None)
-            return np.array(found[first : len(found) if end is None else end])
-        offsets = mapped(self.folder, f"{side}.offsets", None, None)
-        offsets = np.array(offsets[first : len(offsets) if end is None else end + 1])
-        return decoded(offsets, mapped(self.folder, f"{side}.bytes", None, None))
-
-
-def decoded(offsets: NDArray[np.int64], spelling: NDArray[np.uint8]) -> NDArray[Any]:
-    """Return texts as an array of objects; the offsets need not begin with the first byte."""
-    start = int(offsets[0]) if len(offsets) else 0
-    raw = spelling[start : int(offsets[-1]) if len(offsets) else 0].tobytes()
-    at = (offsets - start).tolist()
-    texts: list[Any] = [raw[a:b].decode() for a, b in itertools.pairwise(at)]
-    return np.array([*texts, None], dtype=object)[:-1]
-
-
-def write_run(
-    place: Path,
-    checked: CheckedRows,
-    columns: Columns,
-    log: ProblemLog,
-    *,
-    chunks: int,
-    n_shards: int,
-    untyped: bool,
-) -> None:
-    """Write a run, whole or not at all."""
-    frame, is_kept, below = checked.frame, checked.is_kept, checked.is_seen
-    named = is_kept | below
-    users, users_E = indexed(frame["user"].filter(named), columns.user, False, [])
-    shard_U = shard_of(users.values, n_shards)
-    order_U = np.argsort(shard_U, kind="stable")
-    place_U = np.empty(len(order_U), np.int32)
-    place_U[order_U] = np.arange(len(order_U), dtype=np.int32)
-    kept = frame.filter(is_kept)
-    items, items_E = indexed(kept["item"], columns.item, False, [])
-    arrays: dict[str, NDArray[Any]] = {
-        "user_start": _starts(shard_U, n_shards),
-        **value_arrays(users.values[order_U], "users"),
-        **value_arrays(items.values, "items"),
-    }
-    is_row = is_kept.filter(named).to_numpy()
-    rows: dict[str, NDArray[Any]] = {"user": users_E[is_row], "item": items_E.astype(np.int32)}
-    if columns.weight:
-        rows["weight"] = kept["weight_number"].to_numpy()
-    if columns.time:
-        rows["time"] = kept["time_us"].to_numpy()
-    arrays |= _by_shard("row", rows, shard_U, place_U, n_shards)
-    held = {"users": users.kind, "items": items.kind}
-    if below.any():
-        rated = frame.filter(below)
-        seen_items, seen_E = indexed(rated["item"], columns.item, False, [])
-        seen = {
-            "seen_user": users_E[~is_row],
-            "seen_item": seen_E.astype(np.int32),
-            "seen_neutral": checked.is_neutral.filter(below).to_numpy(),
-        }
-        if columns.time:
-            seen["seen_time"] = rated["time_us"].to_numpy()
-        arrays |= value_arrays(seen_items.values, "seen_items")
-        arrays |= _by_shard("seen", seen, shard_U, place_U, n_shards)
-        held["seen_items"] = seen_items.kind
-    about = {
-        "chunks": chunks,
-        "rows": frame.height,
-        "kept": kept.height,
-        "verdicts": {at: asdict(verdict) for at, verdict in checked.verdicts.items()},
-        "unread": [asdict(problem) for problem in log.problems()],
-        "kinds": feedback.count_kinds(frame["kind"]) if columns.kind else {},
-        "held": held,
-        "fits": {
-            "users": fits(as_column(users.values), untyped=untyped),
-            "items": fits(as_column(items.values), untyped=untyped),
-        },
-    }
-    with folders.whole(place, replace=False) as temporary:
-        write_plain(temporary, arrays)
-        text = json.dumps(sealed.with_seal(about), allow_nan=False)
-        folders.write(temporary / _ABOUT, text.encode())
-
-
-def _by_shard(
-    what: str,
-    rows: dict[str, NDArray[Any]],
-    shard_U: NDArray[np.uint16],
-    place_U: NDArray[np.int32],
-    n_shards: int,
-) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield rows in the order of their shards; the first array has users, by their index."""
-    first = next(iter(rows))
-    shard_E = shard_U[rows[first]]
-    order_E = np.argsort(shard_E, kind="stable")
-    yield f"{what}_start", _starts(shard_E, n_shards)
-    for name, column in rows.items():
-        values = column[order_E]
-        yield name, place_U[values] if name == first else values
-
-
-def _starts(shard_N: NDArray[np.uint16], n_shards: int) -> NDArray[np.int64]:
-    counts = np.bincount(shard_N, minlength=n_shards)
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-
-
-def read_run(folder: Path) -> Run:
-    """Return what is known of a run that is written."""
-    path = folder / _ABOUT
-    about = sealed.read_table(path)
-    sealed.check_seal(path, about)
-    verdicts = {
-        int(at): Verdict(**{**found, "places": tuple(Place(**p) for p in found["places"])})
-        for at, found in about["verdicts"].items()
-    }
-    unread = tuple(
-        Problem(found["code"], found["count"], tuple(Place(**p) for p in found["places"]))
-        for found in about["unread"]
-    )
-    return Run(
-        folder,
-        about["chunks"],
-        about["rows"],
-        about["kept"],
-        verdicts,
-        unread,
-        about["kinds"],
-        about["held"],
-        {side: tuple(both) for side, both in about["fits"].items()},
-    )
+    def shard(self, number: int) -> pl.DataFrame:
+        """Read the rows of a shard, in the order of the input."""
+        types = [pl.col(side).cast(ID_TYPES[self.kind(side)]) for side in ("user", "item")]
+        parts = []
+        for run, edges in enumerate(self._edges):
+            first, last = edges[number : number + 2].tolist()
+            with self._file(run).open("rb") as file:
+                file.seek(first)
+                parts.append(pl.read_ipc_stream(file.read(last - first)).with_columns(types))
+        return pl.concat(parts, rechunk=True)
 
 
 def as_column(values: NDArray[Any]) -> pl.Series:
