@@ -40,7 +40,7 @@ from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
 from sdgar.lab import paper
-from sdgar.lab.paper.measurements import Measurement, is_kept, ledger, measured_line
+from sdgar.lab.paper.measurements import Piece, is_kept, ledger, measured_line
 from sdgar.systems.make import make_again
 from sdgar.systems.recipe import recipe_of
 from sdgar.training.fitting import Fit
@@ -295,8 +295,8 @@ def run_paper(data: Path, out: Path, processes: int, names: list[str]) -> None:
         print(json.dumps({k: v for k, v in line.items() if k != "values"}), flush=True)
 
 
-def _pieces(name: str, data: Path) -> list[Measurement]:
-    found: list[Measurement] = paper.named(name)[0].measurements(paper.Setting(data=data))
+def _pieces(name: str, data: Path) -> list[Piece]:
+    found: list[Piece] = paper.named(name)[0].pieces(paper.PaperOptions(data=data))
     return found
 
 

@@ -29,8 +29,7 @@ from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
-from sdgar.lab.paper.chosen import settings_of
-from sdgar.lab.paper.data_sets import source
+from sdgar.lab.paper.chosen import settings_of, source
 from sdgar.maths.rng import Draws, Stream, index_and_fraction
 from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors

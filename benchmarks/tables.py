@@ -27,8 +27,7 @@ import grids
 from grids import DATASETS, DISLIKING, SHARES, SPACES
 from sdgar.discriminators.cosine import temperature_of
 from sdgar.evaluation.measures import MEASURES
-from sdgar.lab.paper.chosen import NAMES, PAPER, REAL
-from sdgar.lab.paper.data_sets import TITLES
+from sdgar.lab.paper.chosen import NAMES, PAPER, REAL, TITLES
 from table_templates import (
     EVERY,
     NIGHT_SETS,

@@ -313,10 +313,10 @@ def test_every_data_set_is_packed_and_can_be_loaded_again(script, tmp_path):
 
 def test_the_paper_is_measured_where_no_line_is_yet(script, tmp_path, monkeypatch, capsys):
     accuracy = script("accuracy")
-    from sdgar.lab.paper.measurements import Measurement
+    from sdgar.lab.paper.measurements import Piece
 
-    def piece(value: int) -> Measurement:
-        return Measurement(key={"n": value}, measure=lambda _: {"v": value}, seconds=float(value))
+    def piece(value: int) -> Piece:
+        return Piece(key={"n": value}, measure=lambda _: {"v": value}, seconds=float(value))
 
     monkeypatch.setattr(accuracy, "_pieces", lambda name, data: [piece(1), piece(2)])
     for _ in range(2):

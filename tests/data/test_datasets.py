@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import events
 from sdgar.errors import DataError, ResourceError, UsageError
-from sdgar.lab.datasets import DATASETS, find, raw_files
-from sdgar.lab.datasets.prepare import Prepared, at_least, prepare, write_prepared
-from sdgar.lab.datasets.raw_files import numbered_lines, read_blocks
+from sdgar.lab import raw_files
+from sdgar.lab.datasets import DATASETS, find
+from sdgar.lab.prepare import Prepared, at_least, prepare, write_prepared
+from sdgar.lab.raw_files import numbered_lines, read_blocks
 from sdgar.storage.files import replacing
 
 MEMBER = "ml-10M100K/ratings.dat"

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from sdgar.errors import ResourceError, UsageError
-from sdgar.lab.datasets import DATASETS, Dataset
-from sdgar.lab.datasets.download import Downloaded, download
+from sdgar.lab.datasets import DATASETS, Dataset, Downloaded, download
 
 BODY = b"".join(b"%d 7 11 13\n" % n for n in range(20_000))
 SHA256 = hashlib.sha256(BODY).hexdigest()

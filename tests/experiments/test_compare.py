@@ -20,7 +20,7 @@ from sdgar.lab.compare import compare, pieces
 from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.files import comparison_figure, save
 from sdgar.lab.tune import tune
-from sdgar.runs.run import Unwatched
+from sdgar.runs.watching import Unwatched
 from sdgar.storage.sealed import DamagedError
 from sdgar.systems.bpr import BPR
 from sdgar.systems.defaults import Choice

@@ -15,8 +15,8 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
 from sdgar.lab.compare import compare, pieces
 from sdgar.lab.conditions import Candidate, Conditions
-from sdgar.lab.files import save
-from sdgar.runs.run import run
+from sdgar.lab.files import save, table
+from sdgar.runs.run import RunData, run
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 from sdgar.systems.ials import IALS
@@ -121,7 +121,7 @@ def test_cold_items_of_one_fold_alone_have_no_mean_over_folds(data):
     for some, has in ((folds[:2], True), (folds[1:], False), (folds[:0:-1], False)):
         found = compare([Candidate(IALS(dim=4, sweeps=1))], Conditions(folds=some, ks=(20,)))
         assert (f"{METRIC} among cold" in found.standings[0].means) == has
-        assert (f"{METRIC} among cold" in found.table()[0]) == has
+        assert (f"{METRIC} among cold" in table(found)[0]) == has
 
 
 def test_finished_folds_are_not_trained_again(found, windows, tmp_path):
@@ -149,10 +149,8 @@ def test_users_that_are_held_out_whole_are_folded_in(data, tmp_path):
         assert metrics[recipe_of(model).name] == folded.means()
     assert found.counts.folded_in == found.counts.users == fold.held_out.n_users
     assert "folded in" in found.definition
-    reported = run(
-        EASE(), fold.train, test=fold.held_out, valid=None, protocol="validated",
-        out=tmp_path / "run", ks=(5, 20), histories=fold.histories,
-    )  # fmt: skip
+    rows = RunData(train=fold.train, test=fold.held_out, histories=fold.histories)
+    reported = run(EASE(), rows, tmp_path / "run", ks=(5, 20))
     assert reported.test.means() == metrics["ease"]
     assert reported.popular.means() == metrics["popular"]
 
@@ -164,9 +162,7 @@ def test_what_cannot_fold_in_is_refused_before_it_is_trained(data, tmp_path):
     with pytest.raises(UsageError, match="Use --protocol validated"):
         compare([Candidate(SDSoftmax(**QUICK))], replace(conditions, protocol="paper"))
     (fold,) = conditions.folds
+    rows = RunData(train=fold.train, test=fold.held_out, histories=fold.histories)
     with pytest.raises(UsageError, match="cannot be folded into models of bpr"):
-        run(
-            BPR(**QUICK), fold.train, test=fold.held_out, valid=None, protocol="validated",
-            out=tmp_path / "run", histories=fold.histories,
-        )  # fmt: skip
+        run(BPR(**QUICK), rows, tmp_path / "run")
     assert not (tmp_path / "run").exists()

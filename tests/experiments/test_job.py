@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from sdgar.cli.app import app
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
-from sdgar.runs.job import Job, Rows, interrupted, synthetic_job
+from sdgar.runs.job import Job, interrupted
+from sdgar.runs.run import RunData
 from sdgar.runs.workspace import Workspace
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
@@ -25,7 +26,7 @@ def rows() -> Interactions:
 
 def job() -> Job:
     estimator = BPR(dim=4, epochs=2, early_stopping=False)
-    return replace(synthetic_job(estimator, seed=3, overwrite=False), files=["/x/events.csv"])
+    return Job.of(estimator, seed=3, files=["/x/events.csv"])
 
 
 def test_a_job_comes_back_from_the_folder_of_its_run(tmp_path):
@@ -49,8 +50,8 @@ def test_a_setting_that_the_system_does_not_have_is_not_dropped():
 
 
 def test_a_job_trains_measures_and_saves(tmp_path):
-    made = synthetic_job(BPR(dim=4, epochs=2, early_stopping=False), seed=0, overwrite=False)
-    result = made.run(made.estimator(), Rows(train=rows()), tmp_path / "run")
+    made = Job.of(BPR(dim=4, epochs=2, early_stopping=False))
+    result = made.run(made.estimator(), RunData(train=rows()), tmp_path / "run")
     assert result.summary["epochs"] == 2
     assert (tmp_path / "run" / "manifest.json").exists()
 

@@ -13,7 +13,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import StoppedError, UsageError
 from sdgar.recommend.recommender import load
-from sdgar.runs.run import run
+from sdgar.runs.run import RunData, run
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 
@@ -32,11 +32,9 @@ def parts(data) -> splits.Split:
     return splits.split(data, "paper", seed=0)
 
 
-def trained(estimator, parts, out, **more):
-    return run(
-        estimator, parts.train, test=parts.held_out, valid=None, out=out,
-        **{"protocol": "validated", **more},
-    )  # fmt: skip
+def trained(estimator, parts, out, everything=None, **more):
+    rows = RunData(train=parts.train, test=parts.held_out, everything=everything)
+    return run(estimator, rows, out, **more)
 
 
 @pytest.mark.parametrize("estimator", [BPR(**QUICK), EASE()], ids=["bpr", "ease"])

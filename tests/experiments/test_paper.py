@@ -13,8 +13,8 @@ from sdgar.cli.app import app
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.lab import paper as experiments
-from sdgar.lab.paper import chosen, data_sets, measurements, seconds
-from sdgar.runs.run import Unwatched, never
+from sdgar.lab.paper import chosen, measurements, seconds
+from sdgar.runs.watching import Unwatched, Work, never
 from sdgar.systems.names import SYSTEMS
 
 polars = pytest.importorskip("polars")
@@ -27,7 +27,7 @@ SMALL = Shape(users=2000, items=1600, interactions=20_000, concentration=0.15)
 def folder(tmp_path_factory) -> Path:
     """CiteULike, Gowalla and MovieLens by name, tiny by size; Amazon and Echonest are missing."""
     root = tmp_path_factory.mktemp("data")
-    for number, names in enumerate(list(data_sets.FOLDERS.values())[:3]):
+    for number, names in enumerate(list(chosen.FOLDERS.values())[:3]):
         (root / names[0]).mkdir()
         data = generate(TINY, seed=number)
         parts = {"interactions": data}
@@ -51,9 +51,9 @@ def small_shapes():
         patch.setattr(seconds, "INTERACTIONS", 400_000)
         patch.setattr(seconds, "ITEMS", dict.fromkeys(seconds.ITEMS, seconds.ITEMS["irgan"]))
         patch.setattr(seconds, "ROUNDS", 1)
-        data_sets.source.cache_clear()
+        chosen.source.cache_clear()
         yield
-    data_sets.source.cache_clear()
+    chosen.source.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -131,20 +131,22 @@ def test_what_was_measured_is_not_measured_again(made, folder):
     pictures = [path for path in out.iterdir() if path.suffix != ".jsonl"]
     for path in pictures:
         path.unlink()
-    setting = measurements.Setting(data=folder, quick=True, device="cpu")
+    setting = experiments.PaperOptions(data=folder, quick=True, device="cpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sdgar.data.readers.read", None)  # nothing is read, let alone trained
-        data_sets.source.cache_clear()
+        chosen.source.cache_clear()
         experiments.run(experiments.named("all"), out, setting, watch=Unwatched(), stop=never)
     assert {path: path.read_bytes() for path in out.glob("*.jsonl")} == before
     assert all(path.exists() for path in pictures)
 
 
 def test_another_setting_is_another_piece(folder):
-    quick, full = (measurements.Setting(data=folder, quick=q, device="cpu") for q in (True, False))
+    quick, full = (
+        experiments.PaperOptions(data=folder, quick=q, device="cpu") for q in (True, False)
+    )
     for experiment in experiments.named("all"):
-        some = [piece.key for piece in experiment.measurements(quick)]
-        others = [piece.key for piece in experiment.measurements(full)]
+        some = [piece.key for piece in experiment.pieces(quick)]
+        others = [piece.key for piece in experiment.pieces(full)]
         assert len(others) >= len(some)
         # What has no epochs, or as many in both, is the same piece.
         for key in some:
@@ -159,7 +161,7 @@ def test_growth_is_the_exponent():
 
 def test_scaled_shapes_keep_their_proportions():
     whole, half = seconds.scaled("citeulike", 1.0), seconds.scaled("citeulike", 0.5)
-    assert (whole.users, whole.items, whole.interactions) == data_sets.PAPER_SIZES["citeulike"]
+    assert (whole.users, whole.items, whole.interactions) == chosen.PAPER_SIZES["citeulike"]
     assert (half.users, half.items) == (3973, 12987)
     assert seconds.QUICK_TIME_SHARE < 1
 
@@ -215,20 +217,18 @@ def test_a_straight_line_is_found():
 def test_what_another_device_left_is_shown_too(tmp_path):
     """A time on one device does not count for another, whose rows are shown too."""
 
-    def piece(device: str, value: int) -> measurements.Measurement:
-        return measurements.Measurement(
+    def piece(device: str, value: int) -> measurements.Piece:
+        return measurements.Piece(
             key={"system": "sdgar", "device": device},
             measure=lambda _: {"value": value},
             seconds=1.0,
         )
 
-    other = measurements.Measurement(
-        key={"device": "tpu"}, measure=lambda _: {"value": 3}, seconds=1.0
-    )
-    path, setting = tmp_path / "time.jsonl", measurements.Setting(device="cpu")
+    other = measurements.Piece(key={"device": "tpu"}, measure=lambda _: {"value": 3}, seconds=1.0)
+    path, work = tmp_path / "time.jsonl", Work(Unwatched(), never, "")
 
-    def measured(*found: measurements.Measurement) -> list[int]:
-        rows = measurements.measured(list(found), path, setting, watch=Unwatched(), stop=never)
+    def measured(*found: measurements.Piece) -> list[int]:
+        rows = measurements.measured(list(found), path, "cpu", work)
         return [row["value"] for row in rows]
 
     assert measured(piece("cuda", 1), other) == [1, 3]

@@ -17,7 +17,7 @@ from sdgar.engines.eager import EagerEngine
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.recommend.recommender import Recommender, load
 from sdgar.runs import succession
-from sdgar.runs.run import run
+from sdgar.runs.run import RunData, run
 from sdgar.runs.succession import Succession, compared, informed, newest
 from sdgar.systems.bpr import BPR
 from sdgar.systems.make import make_like
@@ -231,10 +231,8 @@ def test_an_interrupted_night_goes_on_to_the_same_model_but_not_from_another(
     parts = newest(data, load(monday))
 
     def night(out: Path, before: Recommender, *, resume: bool = False) -> None:
-        run(
-            BPR(**SHORT), parts.train, test=parts.held_out, valid=None, protocol="validated",
-            out=out, everything=data, before=before, resume=resume, checkpoint_every=0.0,
-        )  # fmt: skip
+        rows = RunData(train=parts.train, test=parts.held_out, everything=data, before=before)
+        run(BPR(**SHORT), rows, out, resume=resume, checkpoint_every=0.0)
 
     night(tmp_path / "whole", load(monday))
     whole = (tmp_path / "whole" / "model.safetensors").read_bytes()

@@ -21,10 +21,9 @@ from sdgar.errors import (
     StoppedError,
     UsageError,
 )
-from sdgar.lab.study import PrunedError, Study, Tried, rounded
-from sdgar.lab.tune import searched_of, tune
+from sdgar.lab.tune import Tried, grid, opened, rounded, searched_of, tune
 from sdgar.maths.optimizers import OPTIMIZERS
-from sdgar.runs.run import Unwatched
+from sdgar.runs.watching import Unwatched
 from sdgar.settings import METRIC, types_of
 from sdgar.storage.sealed import DamagedError
 from sdgar.systems.bpr import BPR
@@ -153,18 +152,16 @@ def test_another_seed_tries_other_settings(data):
 
 
 def test_what_a_trial_must_beat_is_the_median_of_those_before_it():
-    space, first = {"x": Range(1.0, 2.0)}, {"x": 1.5}
-    with Study(space, first, trials=9, seed=0, warmup=10, identity={}) as study:
+    with opened({}, warmup=10) as study:
         for value in (0.1, 0.2, 0.3, 0.4, 0.5):
-            proposal = study.propose()
+            trial = study.ask()
             for epoch in (5, 10, 15):
-                proposal.look(epoch, value)
-            proposal.complete(value, seconds=1.0, best_epoch=15)
-        proposal = study.propose()
-        proposal.look(5, 0.0)  # too early
-        proposal.look(10, 0.31)
-        with pytest.raises(PrunedError):
-            study.propose().look(10, 0.29)
+                trial.report(value, epoch)
+            study.tell(trial, value)
+        for epoch, value, pruned in ((5, 0.0, False), (10, 0.31, False), (10, 0.29, True)):
+            trial = study.ask()
+            trial.report(value, epoch)
+            assert bool(trial.should_prune()) is pruned
 
 
 def test_a_trial_that_falls_behind_is_given_up(data, monkeypatch):
@@ -184,8 +181,6 @@ def test_a_trial_that_falls_behind_is_given_up(data, monkeypatch):
 
 
 def last_rate(rates: tuple[float, ...], seed: int) -> float:
-    from sdgar.lab.study import grid
-
     order = grid({"learning_rate": Choice(rates)}, {"learning_rate": 0.1}, seed)
     assert sorted(s["learning_rate"] for s in order) == sorted(rates)
     return order[-1]["learning_rate"]

@@ -38,7 +38,7 @@ from sdgar.models.network import MODULES, Encoder, ModuleScores
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load, most_popular
 from sdgar.runs.job import interrupted as job_of
-from sdgar.runs.run import run
+from sdgar.runs.run import RunData, run
 from sdgar.runs.workspace import Workspace
 from sdgar.storage import sealed
 from sdgar.systems.bpr import AOBPR, BPR
@@ -275,10 +275,8 @@ _LEARNERS: dict[str, Callable[[], Learner]] = {
 
 
 def train(kind: str, out: Path, stop: Callable[[], Signals | None], *, resume: bool) -> None:
-    run(
-        _LEARNERS[kind](), _data(), test=None, valid=None, protocol="validated", out=out,
-        checkpoint_every=0.0, stop=stop, resume=resume,
-    )  # fmt: skip
+    rows = RunData(train=_data())
+    run(_LEARNERS[kind](), rows, out, checkpoint_every=0.0, stop=stop, resume=resume)
 
 
 @cache

@@ -18,14 +18,14 @@ import pytest
 from sdgar.data.readers import ReadOptions
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import ArtifactError, SdgarError, UsageError
+from sdgar.lab.compare import finished_run, results_in
 from sdgar.lab.paper import measurements
-from sdgar.lab.results import Results
 from sdgar.models.network import Encoder, rebuilt
 from sdgar.recommend import artifact
 from sdgar.recommend.recommender import Recommender
 from sdgar.runs import workspace
 from sdgar.runs.job import Job
-from sdgar.runs.run import Unwatched, never
+from sdgar.runs.watching import Unwatched, Work, never
 from sdgar.runs.workspace import Workspace
 from sdgar.storage import sealed
 from sdgar.training import checkpoint_file
@@ -822,18 +822,18 @@ def test_no_edit_of_a_result_ends_in_a_traceback(tmp_path):
     good = json.loads(path.read_text())
     for edited in edits(good):
         path.write_text(resealed(edited) + "\n")
-        with suppress(SdgarError), Results(path.parent, overwrite=False) as results:
-            found = results.find(("popular", None, 0), good["identity"])
+        with suppress(SdgarError), results_in(path.parent) as results:
+            found = finished_run(results, ("popular", None, 0), good["identity"])
             assert found is None or isinstance(found.metrics, dict)
 
 
 @pytest.mark.parametrize("name", ["key", "values", "seconds", "made_on"])
 def test_a_measurement_of_the_paper_that_was_edited_is_refused(tmp_path, name):
-    path, setting = tmp_path / "time.jsonl", measurements.Setting(device="cpu")
-    piece = measurements.Measurement(key={"a": 1}, measure=lambda _: {"value": 0.25}, seconds=1.0)
+    path, work = tmp_path / "time.jsonl", Work(Unwatched(), never, "")
+    piece = measurements.Piece(key={"a": 1}, measure=lambda _: {"value": 0.25}, seconds=1.0)
 
     def measured() -> list[dict[str, Any]]:
-        return measurements.measured([piece], path, setting, watch=Unwatched(), stop=never)
+        return measurements.measured([piece], path, "cpu", work)
 
     measured()
     path.write_text(path.read_text().replace("0.25", "0.35"))

@@ -19,7 +19,7 @@ from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.lab.compare import compare
 from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.files import comparison_figure
-from sdgar.lab.paper.measurements import Measurement, Pace
+from sdgar.lab.paper.measurements import Pace, Piece
 from sdgar.lab.tune import searched_of, tune
 from sdgar.show import progress
 from sdgar.systems.bpr import BPR
@@ -335,10 +335,10 @@ def test_the_reason_why_a_fast_engine_was_not_used_is_reported():
 def test_pieces_of_the_paper_are_named_in_words_and_say_what_is_left():
     key = {"data": "citeulike", "real": False, "system": "bpr", "seed": 0, "protocol": "validated",
            "settings": {}, "label": "bpr"}  # fmt: skip
-    piece = Measurement(key=key, measure=lambda _: {}, seconds=60.0)
+    piece = Piece(key=key, measure=lambda _: {}, seconds=60.0)
     assert piece.label == "citeulike, synthetic, bpr, seed 0, protocol validated"
     timed = {"system": "sdgar", "users": 1250, "device": "cpu", "like": "amazon"}
-    said = Measurement(key=timed, measure=lambda _: {}, seconds=1.0).label
+    said = Piece(key=timed, measure=lambda _: {}, seconds=1.0).label
     assert said == "sdgar, 1,250 users, on cpu, the shape of amazon"
     pace = Pace(240.0)
     pace.passed(piece, None)

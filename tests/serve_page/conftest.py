@@ -15,7 +15,8 @@ import pytest
 
 import sdgar
 from sdgar.data.synthetic import Shape, generate
-from sdgar.runs.job import Rows, synthetic_job
+from sdgar.runs.job import Job
+from sdgar.runs.run import RunData
 from sdgar.systems.sdsoftmax import SDSoftmax
 
 pytest.importorskip("fastapi", reason='the server needs the extra: pip install "sdgar[serve]"')
@@ -65,8 +66,8 @@ def page_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data = generate(shape, seed=1)
     train, test = sdgar.split(data, seed=1)
     system = SDSoftmax(dim=8, epochs=4, item_memory=4.0, seed=0)
-    rows = Rows(train=train, test=test, everything=data)
-    synthetic_job(system, seed=0, overwrite=True).run(system, rows, folder / "run")
+    rows = RunData(train=train, test=test, everything=data)
+    Job.of(system, overwrite=True, keep="all").run(system, rows, folder / "run")
     store = f"sqlite:///{folder / 'store.db'}"
     with Database.open(store) as database:
         fill(database, sdgar.load(folder / "run"))

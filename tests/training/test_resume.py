@@ -27,7 +27,7 @@ from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
 from sdgar.recommend import artifact
 from sdgar.runs import workspace
-from sdgar.runs.run import run
+from sdgar.runs.run import RunData, run
 from sdgar.storage import folders, sealed
 from sdgar.systems.bpr import BPR
 from sdgar.systems.irgan import IRGAN
@@ -79,9 +79,7 @@ def _short_paper(monkeypatch):
 
 def train(estimator: Learner, data: Data, out: Path, protocol: str = "validated", **more):
     more = {"checkpoint_every": 0.0, **more}
-    return run(
-        estimator, data.train, test=data.test, valid=None, protocol=protocol, out=out, **more
-    )
+    return run(estimator, RunData(train=data.train, test=data.test), out, protocol=protocol, **more)
 
 
 class CrashError(Exception):

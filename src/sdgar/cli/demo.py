@@ -39,7 +39,8 @@ def demo(
     """Make data, train, compare with most-popular, save, draw, recommend."""
     from sdgar.data.synthetic import PRESETS, generate
     from sdgar.runs.figures import draw_training, first_pass
-    from sdgar.runs.job import Rows, synthetic_job
+    from sdgar.runs.job import Job
+    from sdgar.runs.run import RunData
     from sdgar.systems.sdsoftmax import SDSoftmax
 
     screen = Screen(as_json=as_json)
@@ -52,8 +53,8 @@ def demo(
     )
     train, test = split_off(screen, data, None, seed)
     estimator = SDSoftmax(seed=seed)
-    job = synthetic_job(estimator, seed=seed, overwrite=overwrite)
-    rows = Rows(train=train, test=test, everything=data)
+    job = Job.of(estimator, seed=seed, overwrite=overwrite, keep="all")
+    rows = RunData(train=train, test=test, everything=data)
     with training(screen, recipe_of(estimator).loop) as on_epoch:
         result = job.run(estimator, rows, out, on_epoch=on_epoch)
     if result.test is not None and result.popular is not None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from sdgar.data.sources import EventSource
     from sdgar.data.splits import Split
     from sdgar.recommend.recommender import Recommender
-    from sdgar.runs.job import Job, Rows
+    from sdgar.runs.job import Job
+    from sdgar.runs.run import RunData
 
 
 def absolute(files: Sequence[Path | EventSource] | None) -> list[str]:
@@ -54,13 +55,13 @@ def read_rows(
     files: Sequence[Path | EventSource] | None = None,
     test: Sequence[Path | EventSource] | None = None,
     valid: Sequence[Path | EventSource] | None = None,
-) -> Rows:
+) -> RunData:
     """Read what a job trains and measures on, and print what was read.
 
     Where the inputs were given just now, their addresses still have passwords.
     """
     from sdgar.recommend.recommender import load
-    from sdgar.runs.job import Rows
+    from sdgar.runs.run import RunData
     from sdgar.runs.succession import NEW, newest
 
     files, tests = files or _sources(job.files), test or _sources(job.test)
@@ -80,7 +81,7 @@ def read_rows(
         parts = split_off(screen, data, job.split, job.seed)
         train, held_out, histories = parts.train, parts.held_out, parts.histories
     chosen_on = valid or _sources(job.valid)
-    return Rows(
+    return RunData(
         train=train,
         test=held_out,
         valid=read_events(screen, "valid", chosen_on, reading)[0] if chosen_on else None,

@@ -15,7 +15,7 @@ from sdgar.show.progress import Complaints, Lines
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from sdgar.runs.run import Watch
+    from sdgar.runs.watching import Watch
     from sdgar.training.fit import EpochRecord, FitOptions
     from sdgar.training.trained import OnPhase, Phase
 

@@ -40,7 +40,7 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic_degrees import activity, mend, popularity
 from sdgar.errors import UsageError, unknown_name
-from sdgar.lab.datasets.catalogue import DATASETS
+from sdgar.lab.datasets import DATASETS
 from sdgar.maths.rng import Stream, check_seed
 
 

@@ -1,6 +1,6 @@
 """Compare several systems on the same rows, with the same search and seeds, in one table.
 
-    OUT/results.jsonl      one line a finished run, with what must be the same for it to count
+    OUT/results.jsonl      a sealed line for each finished run, with what must be the same
     OUT/studies/*.jsonl    the searches
     OUT/compare.json, .csv, .md, .png
 
@@ -11,12 +11,9 @@ trained again. A line that was made with other data or settings is refused, neve
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from sdgar.data.held_out import measured_users
 from sdgar.errors import (
@@ -27,37 +24,22 @@ from sdgar.errors import (
     exhausted,
     unknown_name,
 )
-from sdgar.evaluation.counts import Counts
-from sdgar.evaluation.paired import Paired
-from sdgar.evaluation.paired import compare as paired_test
-from sdgar.evaluation.report import Report
-from sdgar.lab.comparison import (
-    COLD,
-    Comparison,
-    Failure,
-    Measured,
-    Standing,
-    by_fold,
-    total_of,
-)
+from sdgar.lab.comparison import COLD, Comparison, Failure, Measured, stand
 from sdgar.lab.conditions import Candidate, Conditions
-from sdgar.lab.results import Results
-from sdgar.lab.study import require_optuna
-from sdgar.lab.tune import Tuned, tune, with_settings
-from sdgar.runs.run import (
-    Stop,
-    Unwatched,
-    Watch,
-    at_once,
-    fit_by,
-    loop_of,
-    never,
-    require_folding,
-    require_going,
-    stoppable,
-)
+from sdgar.lab.tune import MARK, Tuned, require_optuna, tune, with_settings
+from sdgar.runs.run import fit_by, loop_of, require_folding
+from sdgar.runs.watching import Stop, Unwatched, Watch, Work, never
+from sdgar.storage import ledger
+from sdgar.storage.ledger import Ledger, Line
+from sdgar.storage.sealed import DamagedError, read_record
 from sdgar.systems.base import Estimator
 from sdgar.systems.recipe import recipe_of
+from sdgar.training.identity import Identity, as_json, require_same
+
+FORMAT = "sdgar-result 1"
+Which = tuple[str, int | None, int]
+"""The system, the seed and the fold of a run, by which it is known."""
+_RESULTS, _STUDIES = "results.jsonl", "studies"
 
 
 def compare(
@@ -82,41 +64,51 @@ def compare(
         require_optuna()
     if any(fold.histories is not None for fold in conditions.folds):
         require_folding([candidate.estimator for candidate in candidates], conditions.protocol)
-    watch = watch or Unwatched()
-    entrants = Entrants()
-    with Results(out, overwrite=overwrite) as results:
+    if out is not None:
+        require_ours(out)
+    kept = "Nothing was kept; --out DIR keeps what is finished."
+    if out is not None:
+        kept = f"What is finished is kept in {out}; the same command resumes."
+    work = Work(watch or Unwatched(), stop, kept)
+    runs: dict[str, list[Measured]] = {}
+    tuned: dict[str, Tuned] = {}
+    failures = []
+    with results_in(out, overwrite=overwrite) as results:
+        for study in (out / _STUDIES).glob("*.jsonl") if out is not None and overwrite else ():
+            ledger.remove_lines(study, MARK)
         for candidate in candidates:
             # Before any training. What a search may change is checked after the search.
             free = candidate.searched if conditions.trials is not None else ()
-            for number, fold in enumerate(conditions.folds):
-                for seed in candidate.seeds(conditions.seeds):
-                    ready = conditions.ready(candidate.estimator, seed)
-                    identity = conditions.identity_of(ready, fold)
-                    results.require_same((candidate.system, seed, number), identity, free=free)
+            for which, ready in _runs_of(candidate, candidate.estimator, conditions):
+                identity = conditions.identity_of(ready, conditions.folds[which[2]])
+                finished_run(results, which, identity, free=free)
         for candidate in candidates:
             try:
-                entrants.finished[candidate.system] = _enter(
-                    candidate, conditions, results, watch, stop
-                )
+                estimator = candidate.estimator
+                if conditions.trials is not None and candidate.searched:
+                    found = _search(candidate, conditions, out, work)
+                    tuned[candidate.system] = found
+                    estimator = with_settings(estimator, found.best.settings)
+                runs[candidate.system] = [
+                    _measured(which, ready, conditions, results, work)
+                    for which, ready in _runs_of(candidate, estimator, conditions)
+                ]
             except (StoppedError, ArtifactError):
                 raise  # about the comparison, not about the system
             except (SdgarError, MemoryError, RuntimeError) as error:
                 known = error if isinstance(error, SdgarError) else exhausted(error)
                 if known is None:
                     raise
-                failure = Failure.of(candidate.system, known)
-                entrants.failed.append(failure)
-                watch.end("failed", f"{candidate.system}: {failure.message}")
-    return stand(
-        entrants,
-        metric=conditions.sorted_by,
-        protocol=conditions.protocol,
-        seeds=conditions.seeds,
-        trials=conditions.trials,
-        against=against,
-        folds=[fold.how for fold in conditions.folds],
-        shown=conditions.shown,
-    )
+                failures.append(
+                    Failure(
+                        system=candidate.system,
+                        code=known.code,
+                        message=str(known),
+                        exit_code=known.exit_code,
+                    )
+                )
+                work.end("failed", f"{candidate.system}: {known}")
+    return stand(candidates, runs, tuned, failures, conditions, against)
 
 
 def pieces(candidates: Sequence[Candidate], conditions: Conditions) -> int:
@@ -129,67 +121,103 @@ def pieces(candidates: Sequence[Candidate], conditions: Conditions) -> int:
     )
 
 
-def _enter(
-    candidate: Candidate, conditions: Conditions, results: Results, watch: Watch, stop: Stop
-) -> Entrant:
-    """Search a system's settings if that is wanted, then train it with every seed."""
-    entrant = Entrant([], recipe_of(type(candidate.estimator)()).settings)
-    estimator = candidate.estimator
-    if conditions.trials is not None and candidate.searched:
-        entrant.tuned = tune(
-            conditions.ready(estimator, conditions.seeds[0]),
-            conditions.folds[0].train,
-            conditions.valid,
-            trials=conditions.trials,
-            fixed=candidate.fixed,
-            metric=conditions.metric,
-            seed=conditions.seeds[0],
-            study=results.study_of(candidate.system),
-            watch=watch,
-            stop=stop,
+def results_in(out: Path | None, *, overwrite: bool = False) -> Ledger[Which]:
+    """Return the finished runs of a comparison, in OUT/results.jsonl or, without OUT, in RAM."""
+
+    def which_of(line: Line) -> Which:
+        if not isinstance(line.get("identity"), dict):
+            raise DamagedError(path, "a line has no description of its run")
+        run = read_record(path, Measured, line.get("run"))
+        return run.system, run.seed, run.fold
+
+    path = (out or Path()) / _RESULTS
+    return Ledger(
+        None if out is None else path,
+        format=FORMAT,
+        what="a list of results",
+        key_of=which_of,
+        empty=overwrite,
+    )
+
+
+def require_ours(out: Path) -> None:
+    """Raise if a folder holds other things, before any work is spent on it."""
+    if out.is_dir() and any(out.iterdir()) and not (out / _RESULTS).exists():
+        raise UsageError(
+            f"{out} holds files that are not a comparison (no {_RESULTS}), so it is left as it "
+            "is. Choose another --out.",
+            code="out_foreign",
         )
-        estimator = with_settings(estimator, entrant.tuned.best.settings)
-    for number, fold in enumerate(conditions.folds):
-        for seed in candidate.seeds(conditions.seeds):
-            require_going(stop, results.kept)
-            ready = conditions.ready(estimator, seed)
-            identity = conditions.identity_of(ready, fold)
-            run = results.find((candidate.system, seed, number), identity)
-            before = run is not None
-            if run is None:
-                run = _measure(ready, seed, number, conditions, watch, stop, results.kept)
-                results.add(run, identity)
-            entrant.runs.append(run)
-            said = _name(run.system, seed, number, conditions)
-            value = run.metrics[conditions.sorted_by]
-            said += f": {conditions.sorted_by} {value:.4f} in {run.seconds:.1f} s"
-            watch.end("before" if before else "run", said)
-    return entrant
 
 
-def _measure(
-    estimator: Estimator,
-    seed: int | None,
-    number: int,
-    conditions: Conditions,
-    watch: Watch,
-    stop: Stop,
-    kept: str,
+def _runs_of(
+    candidate: Candidate, estimator: Estimator, conditions: Conditions
+) -> list[tuple[Which, Estimator]]:
+    """Return each fold and seed of a system, with a new estimator."""
+    return [
+        ((candidate.system, seed, number), conditions.ready(estimator, seed))
+        for number in range(len(conditions.folds))
+        for seed in candidate.seeds(conditions.seeds)
+    ]
+
+
+def finished_run(
+    results: Ledger[Which], which: Which, identity: Identity, *, free: Collection[str] = ()
+) -> Measured | None:
+    """Return the run if it was finished before; raise if other than ``free`` settings differ."""
+    line = results.find(which)
+    if line is None:
+        return None
+    path = results.path or Path()
+    changed = dict.fromkeys(free)
+    require_same(line["identity"] | changed, as_json(identity) | changed, path)
+    return read_record(path, Measured, line["run"])
+
+
+def _search(candidate: Candidate, conditions: Conditions, out: Path | None, work: Work) -> Tuned:
+    """Search a system's settings on the training rows of the first fold, with the first seed."""
+    seed = conditions.seeds[0]
+    return tune(
+        conditions.ready(candidate.estimator, seed),
+        conditions.folds[0].train,
+        conditions.valid,
+        trials=conditions.trials or 0,
+        fixed=candidate.fixed,
+        metric=conditions.metric,
+        seed=seed,
+        study=None if out is None else out / _STUDIES / f"{candidate.system}.jsonl",
+        watch=work.watch,
+        stop=work.stop,
+    )
+
+
+def _measured(
+    which: Which, estimator: Estimator, conditions: Conditions, results: Ledger[Which], work: Work
+) -> Measured:
+    """Return a run that was finished before, or train and measure, and keep that."""
+    work.require_going()
+    system, seed, number = which
+    name = system + ("" if seed is None else f" seed {seed}")
+    name += f" fold {number + 1}" if len(conditions.folds) > 1 else ""
+    identity = conditions.identity_of(estimator, conditions.folds[number])
+    run, label = finished_run(results, which, identity), "before"
+    if run is None:
+        run, label = _train(which, name, estimator, conditions, work), "run"
+        results.add({"identity": as_json(identity), "run": asdict(run)})
+    metric = conditions.sorted_by
+    work.end(label, f"{name}: {metric} {run.metrics[metric]:.4f} in {run.seconds:.1f} s")
+    return run
+
+
+def _train(
+    which: Which, name: str, estimator: Estimator, conditions: Conditions, work: Work
 ) -> Measured:
     """Train by the protocol and read the test rows once."""
-    fold = conditions.folds[number]
-    name = _name(recipe_of(estimator).name, seed, number, conditions)
-    loop = loop_of(recipe_of(estimator).settled(fold.train), conditions.protocol) or at_once()
-    hear = stoppable(watch.begin(name, loop), stop, kept)
+    system, seed, number = which
+    fold, protocol = conditions.folds[number], conditions.protocol
+    on_epoch = work.begin(name, loop_of(recipe_of(estimator).settled(fold.train), protocol))
     start = time.perf_counter()
-    fit_by(
-        conditions.protocol,
-        estimator,
-        fold.train,
-        fold.held_out,
-        conditions.valid,
-        hear,
-    )
+    fit_by(protocol, estimator, fold.train, fold.held_out, conditions.valid, on_epoch)
     seconds = time.perf_counter() - start
     report, cold = conditions.evaluate(estimator, fold), conditions.among_cold(estimator, fold)
     of_cold = {} if cold is None else {f"{n}{COLD}": mean for n, mean in cold.means().items()}
@@ -198,7 +226,7 @@ def _measure(
         users = measured_users(fold.held_out, estimator.recommender_).tolist()
     trained = recipe_of(estimator).trained
     return Measured(
-        system=recipe_of(estimator).name,
+        system=system,
         seed=seed,
         settings=recipe_of(estimator).settings,
         metrics=report.means() | of_cold,
@@ -222,127 +250,3 @@ def _require_distinct(candidates: Sequence[Candidate], against: str | None) -> N
         raise UsageError("a comparison needs systems, got none. Name some: --systems bpr,sdgar.")
     if against is not None and against not in names:
         raise unknown_name("system to compare the others with", against, names)
-
-
-def _name(system: str, seed: int | None, number: int, conditions: Conditions) -> str:
-    """Return what a run is called on the screen."""
-    fold = f" fold {number + 1}" if len(conditions.folds) > 1 else ""
-    return system + ("" if seed is None else f" seed {seed}") + fold
-
-
-_NOT_CHOSEN = ("seed", "engine", "device", "early_stopping__metric")
-
-
-@dataclass(slots=True)
-class Entrant:
-    """A system with all its runs, when they are over."""
-
-    runs: list[Measured]
-    """The measured runs."""
-    defaults: Mapping[str, Any]
-    """The default settings of the system."""
-    tuned: Tuned | None = None
-    """The search that chose the settings; None if there was none."""
-
-
-@dataclass(slots=True)
-class Entrants:
-    """The measured and the failed systems of a comparison."""
-
-    finished: dict[str, Entrant] = field(default_factory=dict)
-    """The measured systems by name."""
-    failed: list[Failure] = field(default_factory=list)
-    """The systems that could not be trained or measured."""
-
-
-def stand(
-    entrants: Entrants,
-    *,
-    metric: str,
-    protocol: str,
-    seeds: Sequence[int],
-    trials: int | None,
-    against: str | None,
-    folds: Sequence[str] = ("given",),
-    shown: Sequence[str] = (),
-) -> Comparison:
-    """Sort by the mean over folds and seeds, and compare every system with the best or a named one.
-
-    d_u = a's metric for user u, over seeds and folds - the same of b's
-    """
-    reports = {name: _over_runs(e.runs, metric) for name, e in entrants.finished.items()}
-    order = sorted(reports, key=lambda name: (-reports[name].means()[metric], name))
-    if against not in order:  # nobody was named, or it failed
-        against = order[0] if order else None
-    standings = []
-    for name in order:
-        versus = None
-        if against is not None and name != against:
-            versus = paired_test(reports[name], reports[against], metric)
-        standings.append(_standing(name, entrants.finished[name], reports[name], metric, versus))
-    return Comparison(
-        metric=metric,
-        protocol=protocol,
-        seeds=tuple(seeds),
-        trials=trials,
-        against=against,
-        standings=tuple(standings),
-        failures=tuple(entrants.failed),
-        definition=_definition(standings[0].runs) if standings else "",
-        folds=tuple(folds),
-        shown=tuple(shown),
-    )
-
-
-def _over_runs(runs: Sequence[Measured], metric: str) -> Report:
-    """Return every user's mean over seeds and folds as one report, in which folds weigh alike.
-
-    With n users in all F folds, T_f of them in fold f, and the mean over seeds m_fu of each:
-
-        x_u = n / F · Σ_f m_fu / T_f,   so that   mean_u x_u = mean_f mean_u m_fu
-    """
-    folds = by_fold(runs)
-    users = [np.arange(len(run.per_user)) if run.users is None else run.users for run, *_ in folds]
-    everyone, at_E = np.unique(np.concatenate(users), return_inverse=True)
-    value_T = np.zeros(len(everyone))
-    first = 0
-    for fold in folds:
-        mean_T = np.mean([run.per_user for run in fold], axis=0)
-        at_T = at_E[first : first + len(mean_T)]
-        value_T[at_T] += mean_T * (len(everyone) / (len(folds) * len(mean_T)))
-        first += len(mean_T)
-    counts = total_of([Counts(**fold[0].counts) for fold in folds])
-    return Report(np.arange(len(everyone)), {metric: value_T}, counts)
-
-
-def _definition(runs: Sequence[Measured]) -> str:
-    """Return how the lists of the first fold were made."""
-    folds = by_fold(runs)
-    return runs[0].definition if len(folds) == 1 else f"Of the first fold: {runs[0].definition}"
-
-
-def _standing(
-    name: str, entrant: Entrant, report: Report, metric: str, versus: Paired | None
-) -> Standing:
-    runs = entrant.runs
-    # One value a seed: its mean over folds.
-    seeds = list(zip(*by_fold(runs), strict=True))
-    # A fold without cold items has none of their metrics, and then there is no mean over folds.
-    measured = [m for m in runs[0].metrics if all(m in run.metrics for run in runs)]
-    values = {m: [np.mean([r.metrics[m] for r in same]) for same in seeds] for m in measured}
-    low, high = report.intervals()[metric]
-    return Standing(
-        system=name,
-        runs=tuple(runs),
-        chosen={
-            key: value
-            for key, value in runs[0].settings.items()
-            if key not in _NOT_CHOSEN and value != entrant.defaults[key]
-        },
-        tuned=entrant.tuned,
-        means={m: float(np.mean(v)) for m, v in values.items()},
-        sds={m: float(np.std(v, ddof=1)) for m, v in values.items()} if len(seeds) > 1 else None,
-        low=low,
-        high=high,
-        versus=versus,
-    )

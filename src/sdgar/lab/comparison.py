@@ -1,20 +1,23 @@
-"""The table of a comparison: what was measured of each system, and how it is written."""
+"""The result of a comparison: what was measured of each system, and the test over users."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-from sdgar.errors import SdgarError
 from sdgar.evaluation.counts import Counts
 from sdgar.evaluation.measures import meanings
 from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.evaluation.paired import Paired
+from sdgar.evaluation.paired import compare as paired_test
+from sdgar.evaluation.report import Report
+from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.tune import Tuned
+from sdgar.systems.recipe import recipe_of
 
 TEST = (
     "± is the standard deviation over seeds. p is two-sided, of the sign-flip test over users of "
@@ -32,6 +35,9 @@ _OVER_FOLDS = (
     "All values are means over {} folds, which have equal weight; in the test a user of several "
     "folds counts once, with all of them."
 )
+_NOT_CHOSEN = ("seed", "engine", "device", "early_stopping__metric")
+_OF_ALL_RUNS = ("system", "settings", "per_user", "users", "counts", "definition", "engine")
+"""The fields of a run that a report has once for a system, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +108,38 @@ class Standing:
         """The chosen settings in words."""
         return " ".join(f"{name}={value}" for name, value in self.chosen.items())
 
+    def mean_and_sd(self, metric: str) -> str:
+        """Return the mean over runs, with the standard deviation over seeds if there is one.
+
+        The text is empty for a metric that the system lacks, as without cold items.
+        """
+        if metric not in self.means:
+            return ""
+        mean = f"{self.means[metric]:.4f}"
+        return mean if self.sds is None else f"{mean} ± {self.sds[metric]:.4f}"
+
+    def as_dict(self, metric: str) -> dict[str, Any]:
+        """Return plain values, for JSON; ``metric`` is the main one."""
+        sds = self.sds or dict.fromkeys(self.means)
+        runs = [
+            {name: value for name, value in asdict(run).items() if name not in _OF_ALL_RUNS}
+            for run in self.runs
+        ]
+        return {
+            "system": self.system,
+            metric: self.means[metric],
+            "sd": sds[metric],
+            "interval": [self.low, self.high],
+            "versus": self.versus and self.versus.as_dict(),
+            "seconds": round(self.seconds, 3),
+            "engine": self.engine,
+            "chosen": self.chosen,
+            "settings": {k: v for k, v in self.runs[0].settings.items() if k != "seed"},
+            "metrics": {name: {"mean": m, "sd": sds[name]} for name, m in self.means.items()},
+            "runs": runs,
+            "tuned": self.tuned and self.tuned.as_dict(),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
@@ -116,72 +154,32 @@ class Failure:
     exit_code: int
     """The exit code that the error has on the command line."""
 
-    @classmethod
-    def of(cls, system: str, error: SdgarError) -> Failure:
-        """Describe the error that ended a system."""
-        return cls(system=system, code=error.code, message=str(error), exit_code=error.exit_code)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The table of a comparison: systems on the same rows, the best first, then failed ones."""
+    """Systems on the same rows, the best first, then those that failed."""
 
-    metric: str
-    """The metric that systems are sorted by."""
-    protocol: str
-    """The way in which the number of epochs was chosen: validated or paper."""
-    seeds: tuple[int, ...]
-    """The seeds that each system was trained with."""
-    trials: int | None
-    """How many trials each search on validation rows had; None if nothing was searched."""
+    conditions: Conditions
+    """The rows, the protocol, the seeds and the metrics that all systems share."""
     against: str | None
     """The system that the others are compared with; None if all failed."""
     standings: tuple[Standing, ...]
     """The systems that were measured, the best first."""
     failures: tuple[Failure, ...]
     """The systems that could not be trained or measured."""
-    definition: str
-    """The sentences that say how the lists were made."""
-    folds: tuple[str, ...] = ("given",)
-    """The rules by which the test rows of each fold were split off."""
-    shown: tuple[str, ...] = ()
-    """The metrics that the table shows after the one that systems are sorted by."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return {
-            "metric": self.metric,
-            "protocol": self.protocol,
-            "seeds": list(self.seeds),
-            "trials": self.trials,
-            "against": self.against,
-            "definition": self.definition,
-            "definitions": self.definitions,
-            "test": self.how_sure,
-            "counts": asdict(self.counts) if self.counts else {},
-            "folds": [
-                {"how": how, "counts": counts}
-                for how, counts in zip_longest(self.folds, map(asdict, self.fold_counts))
-            ],
-            "systems": [_as_dict(standing, self.metric) for standing in self.standings],
-            "failed": [asdict(failure) for failure in self.failures],
-        }
+    @property
+    def metric(self) -> str:
+        """The metric that systems are sorted by."""
+        return self.conditions.sorted_by
 
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the table with a column for every metric, for CSV."""
-        rows = [self._row(standing) for standing in self.standings]
-        rows += [{"system": f.system, "note": f.message} for f in self.failures]
-        names = dict.fromkeys(name for row in rows for name in row)
-        return {name: [row.get(name) for row in rows] for name in names}
-
-    def markdown(self) -> str:
-        """Return the table and what its numbers mean, as Markdown."""
-        head, rows = self.table()
-        rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-        lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
-        kinds = [f"- {kind}@k: {said}" for kind, said in self.definitions.items()]
-        said = f"{self.definition} {self.how_sure}"
-        return "\n".join([*lines, "", said, "", *kinds, ""])
+    @property
+    def definition(self) -> str:
+        """The sentences that say how the lists were made; those of the first fold."""
+        if not self.standings:
+            return ""
+        said = self.standings[0].runs[0].definition
+        return f"Of the first fold: {said}" if len(self.fold_counts) > 1 else said
 
     @property
     def definitions(self) -> dict[str, str]:
@@ -191,69 +189,140 @@ class Comparison:
     @property
     def how_sure(self) -> str:
         """The meaning of ± and p in this table."""
-        said = TEST if len(self.seeds) > 1 else ONE_SEED
-        return f"{_OVER_FOLDS.format(len(self.folds))} {said}" if len(self.folds) > 1 else said
+        said = TEST if len(self.conditions.seeds) > 1 else ONE_SEED
+        n_folds = len(self.conditions.folds)
+        return f"{_OVER_FOLDS.format(n_folds)} {said}" if n_folds > 1 else said
 
     @property
     def counts(self) -> Counts | None:
         """The numbers of what was evaluated in all folds; None if all systems failed."""
-        return total_of(self.fold_counts) if self.standings else None
+        return _total(self.fold_counts) if self.standings else None
 
     @property
     def fold_counts(self) -> list[Counts]:
         """The numbers of what was evaluated in each fold; an empty list if all systems failed."""
         runs = self.standings[0].runs if self.standings else ()
-        found = {run.fold: Counts(**run.counts) for run in reversed(runs)}
-        return [found[fold] for fold in sorted(found)]
+        return [Counts(**fold[0].counts) for fold in _by_fold(runs)]
 
     @property
     def further_metrics(self) -> tuple[str, ...]:
         """The metrics of the table after the main one; first the main one among cold items."""
         cold = self.metric + COLD
         has_cold = any(cold in standing.means for standing in self.standings)
-        return (*([cold] if has_cold else []), *self.shown)
+        return (*([cold] if has_cold else []), *self.conditions.shown)
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return the head and the rows of the table for people."""
-        p = "p" if len(self.seeds) > 1 else "p of these runs"
-        head = ["system", self.metric, f"vs {self.against}", p, *self.further_metrics]
-        head += ["seconds", "engine", "settings"]
-        rows = [
-            [
-                standing.system,
-                mean_and_sd(standing, self.metric),
-                "" if standing.versus is None else f"{standing.versus.difference:+.4f}",
-                "" if standing.versus is None else p_in_words(standing.versus.sign_flip_p),
-                *(mean_and_sd(standing, name) for name in self.further_metrics),
-                f"{standing.seconds:.1f}",
-                standing.engine,
-                standing.settings,
-            ]
-            for standing in self.standings
-        ]
-        blank = [""] * (len(head) - 3)
-        rows += [[f.system, "failed", *blank, f.message] for f in self.failures]
-        return head, rows
-
-    def _row(self, standing: Standing) -> dict[str, Any]:
-        row: dict[str, Any] = {"system": standing.system, "runs": len(standing.runs)}
-        for name, mean in standing.means.items():
-            row |= {name: mean, f"{name} sd": standing.sds and standing.sds[name]}
-        row |= {"low": standing.low, "high": standing.high, "against": self.against}
-        versus = standing.versus
-        row |= {
-            "difference": versus and versus.difference,
-            "p": versus and versus.sign_flip_p,
-            "t p": versus and versus.t_p,
-            "seconds": standing.seconds,
-            "engine": standing.engine,
-            "settings": standing.settings,
-            "note": "",
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        conditions = self.conditions
+        hows = [fold.how for fold in conditions.folds]
+        return {
+            "metric": self.metric,
+            "protocol": conditions.protocol,
+            "seeds": list(conditions.seeds),
+            "trials": conditions.trials,
+            "against": self.against,
+            "definition": self.definition,
+            "definitions": self.definitions,
+            "test": self.how_sure,
+            "counts": asdict(self.counts) if self.counts else {},
+            "folds": [
+                {"how": how, "counts": counts}
+                for how, counts in zip_longest(hows, map(asdict, self.fold_counts))
+            ],
+            "systems": [standing.as_dict(self.metric) for standing in self.standings],
+            "failed": [asdict(failure) for failure in self.failures],
         }
-        return row
 
 
-def by_fold(runs: Sequence[Measured]) -> list[list[Measured]]:
+def stand(
+    candidates: Sequence[Candidate],
+    runs: Mapping[str, Sequence[Measured]],
+    tuned: Mapping[str, Tuned],
+    failures: Sequence[Failure],
+    conditions: Conditions,
+    against: str | None,
+) -> Comparison:
+    """Sort by the mean over folds and seeds, and compare every system with the best or a named one.
+
+    d_u = a's metric for user u, over seeds and folds - the same of b's
+    """
+    metric = conditions.sorted_by
+    reports = {system: _over_runs(own, metric) for system, own in runs.items()}
+    order = sorted(reports, key=lambda system: (-reports[system].means()[metric], system))
+    if against not in order:  # none was named, or it failed
+        against = order[0] if order else None
+    standings = []
+    for system in order:
+        versus = None
+        if against is not None and system != against:
+            versus = paired_test(reports[system], reports[against], metric)
+        own = tuple(runs[system])
+        low, high = reports[system].intervals()[metric]
+        means, sds = _means(own)
+        kind = next(type(c.estimator) for c in candidates if c.system == system)
+        defaults = recipe_of(kind()).settings
+        chosen = {
+            name: value
+            for name, value in own[0].settings.items()
+            if name not in _NOT_CHOSEN and value != defaults[name]
+        }
+        standings.append(
+            Standing(
+                system=system,
+                runs=own,
+                chosen=chosen,
+                tuned=tuned.get(system),
+                means=means,
+                sds=sds,
+                low=low,
+                high=high,
+                versus=versus,
+            )
+        )
+    return Comparison(
+        conditions=conditions,
+        against=against,
+        standings=tuple(standings),
+        failures=tuple(failures),
+    )
+
+
+def _means(runs: Sequence[Measured]) -> tuple[dict[str, float], dict[str, float] | None]:
+    """Return mean and standard deviation of each metric over seeds, of means over folds.
+
+    A fold without cold items has none of their metrics, and then there is no mean over folds.
+    """
+    seeds = list(zip(*_by_fold(runs), strict=True))
+    names = [name for name in runs[0].metrics if all(name in run.metrics for run in runs)]
+    values = {name: [np.mean([r.metrics[name] for r in same]) for same in seeds] for name in names}
+    means = {name: float(np.mean(v)) for name, v in values.items()}
+    if len(seeds) == 1:
+        return means, None
+    return means, {name: float(np.std(v, ddof=1)) for name, v in values.items()}
+
+
+def _over_runs(runs: Sequence[Measured], metric: str) -> Report:
+    """Return every user's mean over seeds and folds as one report, in which folds weigh alike.
+
+    With n users in all F folds, T_f of them in fold f, and the mean over seeds m_fu of each:
+
+        x_u = n / F · Σ_f m_fu / T_f,   so that   mean_u x_u = mean_f mean_u m_fu
+    """
+    folds = _by_fold(runs)
+    users = [np.arange(len(run.per_user)) if run.users is None else run.users for run, *_ in folds]
+    everyone, at_E = np.unique(np.concatenate(users), return_inverse=True)
+    value_T = np.zeros(len(everyone))
+    first = 0
+    for fold in folds:
+        mean_T = np.mean([run.per_user for run in fold], axis=0)
+        at_T = at_E[first : first + len(mean_T)]
+        value_T[at_T] += mean_T * (len(everyone) / (len(folds) * len(mean_T)))
+        first += len(mean_T)
+    counts = _total([Counts(**fold[0].counts) for fold in folds])
+    return Report(np.arange(len(everyone)), {metric: value_T}, counts)
+
+
+def _by_fold(runs: Sequence[Measured]) -> list[list[Measured]]:
     """Return the runs of each fold."""
     folds: dict[int, list[Measured]] = {}
     for run in runs:
@@ -261,53 +330,9 @@ def by_fold(runs: Sequence[Measured]) -> list[list[Measured]]:
     return list(folds.values())
 
 
-def total_of(counts: Sequence[Counts]) -> Counts:
+def _total(counts: Sequence[Counts]) -> Counts:
     """Add up what was evaluated in all folds; a user of several folds counts in each."""
     if len(counts) == 1:
         return counts[0]
     sums = {f.name: sum(getattr(one, f.name) for one in counts) for f in fields(Counts)}
     return Counts(**sums | {"items": max(one.items for one in counts)})
-
-
-def _as_dict(standing: Standing, metric: str) -> dict[str, Any]:
-    runs = []
-    for run in standing.runs:
-        values = asdict(run)
-        for name in (
-            "system", "settings", "per_user", "users", "counts", "definition", "engine",
-        ):  # fmt: skip
-            del values[name]
-        runs.append(values)
-    return {
-        "system": standing.system,
-        metric: standing.means[metric],
-        "sd": standing.sds and standing.sds[metric],
-        "interval": [standing.low, standing.high],
-        "versus": standing.versus and standing.versus.as_dict(),
-        "seconds": round(standing.seconds, 3),
-        "engine": standing.engine,
-        "chosen": standing.chosen,
-        "settings": {k: v for k, v in standing.runs[0].settings.items() if k != "seed"},
-        "metrics": {
-            name: {"mean": mean, "sd": standing.sds and standing.sds[name]}
-            for name, mean in standing.means.items()
-        },
-        "runs": runs,
-        "tuned": standing.tuned and standing.tuned.as_dict(),
-    }
-
-
-def mean_and_sd(standing: Standing, metric: str) -> str:
-    """Return the mean over runs, with the standard deviation over seeds if there is one.
-
-    The text is empty for a system without this metric, as one without cold items has none of these.
-    """
-    if metric not in standing.means:
-        return ""
-    mean = f"{standing.means[metric]:.4f}"
-    return mean if standing.sds is None else f"{mean} ± {standing.sds[metric]:.4f}"
-
-
-def p_in_words(value: float) -> str:
-    """Return a p with three digits, as a table shows it."""
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,16 +1,16 @@
-"""The files of a comparison: JSON, CSV, Markdown, LaTeX and a figure."""
+"""How a comparison is shown: its table on the screen, as CSV, Markdown and LaTeX, and a figure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sdgar.data.tables import to_table, write_table
 from sdgar.errors import ResourceError
 from sdgar.evaluation.measures import MEASURES
-from sdgar.lab.comparison import Comparison, Standing, mean_and_sd, p_in_words
+from sdgar.lab.comparison import Comparison, Standing
 from sdgar.runs.figures import BLUE, GREY, ORANGE, new_figure
 from sdgar.storage.files import replacing
 
@@ -32,7 +32,7 @@ def save(comparison: Comparison, out: Path) -> str | None:
     """Write the table as JSON, CSV and Markdown and draw it; return why it could not be drawn."""
     texts = {
         "json": json.dumps(comparison.as_dict(), indent=2, allow_nan=False) + "\n",
-        "md": comparison.markdown(),
+        "md": markdown(comparison),
     }
     for suffix, text in texts.items():
         with replacing(out / f"{_NAME}.{suffix}") as temporary:
@@ -42,7 +42,7 @@ def save(comparison: Comparison, out: Path) -> str | None:
         return "there is nothing to draw: no system finished"
     try:
         with replacing(out / f"{_NAME}.png") as temporary:
-            draw_comparison(comparison, temporary)
+            comparison_figure(comparison).savefig(temporary, format="png")
     except ResourceError as error:
         if error.code != "no_matplotlib":
             raise
@@ -52,7 +52,7 @@ def save(comparison: Comparison, out: Path) -> str | None:
 
 def save_csv(comparison: Comparison, file: Path) -> None:
     """Write the table with a column for every metric."""
-    write_table(to_table(comparison.columns()), file)
+    write_table(to_table(columns(comparison)), file)
 
 
 def save_latex(comparison: Comparison, file: Path) -> None:
@@ -62,10 +62,76 @@ def save_latex(comparison: Comparison, file: Path) -> None:
         temporary.write_text(latex(comparison), encoding="utf-8")
 
 
-def draw_comparison(comparison: Comparison, path: Path) -> Path:
-    """Write the systems of a comparison side by side as a PNG."""
-    comparison_figure(comparison).savefig(path, format="png")
-    return path
+def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table for people."""
+    cells = _cells(comparison)
+    head = [*cells, "seconds", "engine", "settings"]
+    rows = [
+        [*(cell(one) for cell in cells.values()), f"{one.seconds:.1f}", one.engine, one.settings]
+        for one in comparison.standings
+    ]
+    blank = [""] * (len(head) - 3)
+    rows += [[f.system, "failed", *blank, f.message] for f in comparison.failures]
+    return head, rows
+
+
+def _cells(comparison: Comparison) -> dict[str, Callable[[Standing], str]]:
+    """Return the columns that all tables for people have, each as the text of a cell."""
+
+    def difference(standing: Standing) -> str:
+        versus = standing.versus
+        return "" if versus is None else f"{versus.difference:+.4f}"
+
+    def p_value(standing: Standing) -> str:
+        p = None if standing.versus is None else standing.versus.sign_flip_p
+        return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+    def of_metric(name: str) -> Callable[[Standing], str]:
+        return lambda standing: standing.mean_and_sd(name)
+
+    return {
+        "system": lambda standing: standing.system,
+        comparison.metric: of_metric(comparison.metric),
+        f"vs {comparison.against}": difference,
+        "p" if len(comparison.conditions.seeds) > 1 else "p of these runs": p_value,
+        **{name: of_metric(name) for name in comparison.further_metrics},
+    }
+
+
+def columns(comparison: Comparison) -> dict[str, list[Any]]:
+    """Return the table with a column for every metric, for CSV."""
+    rows = []
+    for one in comparison.standings:
+        row: dict[str, Any] = {"system": one.system, "runs": len(one.runs)}
+        for name, mean in one.means.items():
+            row |= {name: mean, f"{name} sd": one.sds and one.sds[name]}
+        versus = one.versus
+        row |= {
+            "low": one.low,
+            "high": one.high,
+            "against": comparison.against,
+            "difference": versus and versus.difference,
+            "p": versus and versus.sign_flip_p,
+            "t p": versus and versus.t_p,
+            "seconds": one.seconds,
+            "engine": one.engine,
+            "settings": one.settings,
+            "note": "",
+        }
+        rows.append(row)
+    rows += [{"system": f.system, "note": f.message} for f in comparison.failures]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return the table and what its numbers mean, as Markdown."""
+    head, rows = table(comparison)
+    rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+    kinds = [f"- {kind}@k: {said}" for kind, said in comparison.definitions.items()]
+    said = f"{comparison.definition} {comparison.how_sure}"
+    return "\n".join([*lines, "", said, "", *kinds, ""])
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
@@ -104,18 +170,25 @@ def latex(comparison: Comparison) -> str:
     It has what the printed table has: the main metric with its 95 % interval over users, the
     difference to the system that others are compared with, and the p of the paired test.
     """
-    metrics = (comparison.metric, *comparison.further_metrics)
-    p = "$p$" if len(comparison.seeds) > 1 else "$p$ of these runs"
-    head = [
-        "system", escaped(comparison.metric), "95\\,\\% interval",
-        f"vs {escaped(str(comparison.against))}", p, *map(escaped, comparison.further_metrics),
-    ]  # fmt: skip
-    best = {metric: best_of(comparison.standings, metric) for metric in metrics}
-    rows = [_row(standing, comparison, best) for standing in comparison.standings]
-    rows += [
-        [escaped(failure.system), "failed", *[""] * (len(head) - 2)]
-        for failure in comparison.failures
-    ]
+    cells = _cells(comparison)
+    best = {
+        metric: best_of(comparison.standings, metric)
+        for metric in (comparison.metric, *comparison.further_metrics)
+    }
+    rows = []
+    for standing in comparison.standings:
+        row = {name: escaped(cell(standing)) for name, cell in cells.items()}
+        for metric, value in best.items():
+            if value is not None and standing.means.get(metric) == value:
+                mean, blank, spread = row[metric].partition(" ")
+                row[metric] = f"\\textbf{{{mean}}}{blank}{spread}"
+        system, mean, difference, *others = row.values()
+        interval = f"[{standing.low:.4f}, {standing.high:.4f}]"
+        difference = f"${difference}$" if difference else ""
+        rows.append([system, mean, interval, difference, *others])
+    system, metric, versus, p, *others = map(escaped, cells)
+    head = [system, metric, "95\\,\\% interval", versus, f"$p${p.removeprefix('p')}", *others]
+    rows += [[escaped(f.system), "failed", *[""] * (len(head) - 2)] for f in comparison.failures]
     lines = [
         "% needs \\usepackage{booktabs}",
         "\\begin{table}",
@@ -145,27 +218,6 @@ def best_of(standings: Sequence[Standing], metric: str) -> float | None:
 def escaped(text: str) -> str:
     """Return a text with the special characters of LaTeX escaped."""
     return "".join(_SIGNS.get(letter) or _SPECIAL.get(letter, letter) for letter in text)
-
-
-def _row(standing: Standing, comparison: Comparison, best: dict[str, float | None]) -> list[str]:
-    versus = standing.versus
-    return [
-        escaped(standing.system),
-        _cell(standing, comparison.metric, best),
-        f"[{standing.low:.4f}, {standing.high:.4f}]",
-        "" if versus is None else f"${versus.difference:+.4f}$",
-        "" if versus is None else escaped(p_in_words(versus.sign_flip_p)),
-        *(_cell(standing, metric, best) for metric in comparison.further_metrics),
-    ]
-
-
-def _cell(standing: Standing, metric: str, best: dict[str, float | None]) -> str:
-    """Return a mean, in bold if none is better, and its standard deviation behind it."""
-    if metric not in standing.means:
-        return ""
-    mean, blank, spread = mean_and_sd(standing, metric).partition(" ")
-    shown = f"\\textbf{{{mean}}}" if standing.means[metric] == best[metric] else mean
-    return shown + blank + escaped(spread)
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -1,39 +1,78 @@
-"""The search for hyper-parameters on validation rows, with one seed; test rows play no part."""
+"""The search for hyper-parameters on validation rows, with one seed; test rows play no part.
+
+The n-th trial depends on the seed, on n and on the results before it, and on nothing else: a new
+sampler is made for each, its seed addressed by (seed, stream, n). The first trial has the defaults.
+If the grid of all choices is no larger than the number of trials, it is tried in a random order;
+else the tree-structured Parzen estimator proposes.
+
+A study can be a file: Optuna's journal, JSON lines. Unlike an SQLite file it needs no SQLAlchemy
+at run time, people can read it, and a crash can harm at most its last line, which is cut off
+(``ledger.locked_lines``). It has two weak points, both handled here: Optuna continues to write
+after a torn line, and waits half a minute for a lock that a killed process has left.
+"""
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from sdgar.arguments import at_least
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
-from sdgar.errors import NumericalError, UsageError
+from sdgar.errors import NumericalError, ResourceError, UsageError
 from sdgar.evaluation.metrics import check_metric
-from sdgar.lab.study import Proposal, PrunedError, Study, Tried, require_optuna, rounded
-from sdgar.runs.run import (
-    Stop,
-    Unwatched,
-    Watch,
-    at_once,
-    identity_of,
-    loop_of,
-    never,
-    require_going,
-    stoppable,
-)
+from sdgar.maths.rng import Draws, Stream, sort_keys
+from sdgar.runs.run import identity_of, loop_of
+from sdgar.runs.watching import Stop, Unwatched, Watch, Work, never
 from sdgar.settings import METRIC
+from sdgar.storage import ledger
+from sdgar.storage.sealed import DamagedError
 from sdgar.systems.base import Estimator
-from sdgar.systems.defaults import RATES, Space
-from sdgar.systems.learner import Learner
+from sdgar.systems.defaults import RATES, Choice, Range, Space
 from sdgar.systems.recipe import recipe_of, spec_of
 from sdgar.training.fit import EpochRecord
+from sdgar.training.identity import Identity, as_json, require_same
 from sdgar.training.trained import Phase
 
+if TYPE_CHECKING:
+    import optuna
+
+_NAME, _WHAT = "sdgar", "a study of sdgar tune"
+MARK: ledger.Mark = {"op_code": 0, "study_name": _NAME}
+"""The entries by which the file of a study is known as ours: Optuna made it, under our name."""
+_IDENTITY, _REASON, _SECONDS, _BEST_EPOCH = "identity", "reason", "seconds", "best_epoch"
+_STARTUP = 5
+"""The number of trials before proposals are modelled, and before a trial may be given up."""
 _EVALUATIONS_BEFORE_PRUNING = 3
+
+State = Literal["complete", "pruned", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One trial that is over, and its result."""
+
+    number: int
+    """The number of the trial, from 1."""
+    settings: dict[str, Any]
+    """The settings that were tried."""
+    state: State
+    """The way in which the trial ended."""
+    value: float | None
+    """The metric on validation rows; None unless the trial is complete."""
+    best_epoch: int | None = None
+    """The epoch with the best metric; None if there is none."""
+    seconds: float = 0.0
+    """The seconds that the trial took."""
+    reason: str | None = None
+    """The reason why the trial failed; None if it did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +105,9 @@ class Tuned:
         return {
             "system": self.system,
             "metric": self.metric,
-            "best": self.best.as_dict(),
-            "defaults": self.trials[0].as_dict(),
-            "trials": [tried.as_dict() for tried in self.trials],
+            "best": asdict(self.best),
+            "defaults": asdict(self.trials[0]),
+            "trials": [asdict(tried) for tried in self.trials],
             "seconds": round(self.seconds, 3),
         }
 
@@ -97,7 +136,7 @@ def tune(
     """
     at_least("trials", trials, 1)
     require_optuna()
-    watch = watch or Unwatched()
+    system = recipe_of(base).name
     if metric is None:
         metric = base.get_params().get("early_stopping__metric", METRIC)
     elif "early_stopping__metric" in base.get_params():
@@ -107,7 +146,7 @@ def tune(
     if not space:
         rest = " other than the given ones" if fixed else ""
         raise UsageError(
-            f"{recipe_of(base).name} has no settings to search{rest}. Train it: sdgar train.",
+            f"{system} has no settings to search{rest}. Train it: sdgar train.",
             code="nothing_to_tune",
         )
     if valid is None:
@@ -117,41 +156,30 @@ def tune(
     identity = identity_of(base, train, None, valid, "validated", (k,))
     identity |= {"searched": {name: repr(values) for name, values in space.items()}}
     identity |= {"search seed": seed, "metric": metric}
-    looks = params.get("early_stopping__every", 1)
+    warmup = _EVALUATIONS_BEFORE_PRUNING * params.get("early_stopping__every", 1)
     kept = "Nothing was kept; --study FILE keeps a search."
     if study is not None:
         kept = f"All trials but this one are kept in {study}; the same command resumes."
-    with Study(
-        space,
-        first,
-        trials=trials,
-        seed=seed,
-        warmup=_EVALUATIONS_BEFORE_PRUNING * looks,
-        identity=identity,
-        path=study,
-        overwrite=overwrite,
-    ) as search:
-        for tried in search.tried:
-            watch.end("before", _sentence(recipe_of(base).name, tried))
-        while not search.over:
-            require_going(stop, kept)
-            proposal = search.propose()
-            done = search.tried
-            twin = next((t for t in done if t.settings == proposal.settings), None)
-            if twin is not None:
-                proposal.repeats(twin)
-            else:
-                _try(proposal, base, train, valid, metric, watch, stop, kept)
-            watch.end("trial", _sentence(recipe_of(base).name, search.tried[-1]))
-        tuned = Tuned(
-            system=recipe_of(base).name,
-            trials=tuple(search.tried),
-            searched=tuple(space),
-            metric=metric,
-        )
+    work = Work(watch or Unwatched(), stop, kept)
+    with opened(identity, warmup=warmup, path=study, overwrite=overwrite) as search:
+        done = tried_in(search)
+        for tried in done:
+            work.end("before", _sentence(system, tried))
+        while (trial := _propose(search, done, space, first, trials, seed, work)) is not None:
+            settings = rounded(trial.params)
+            twin = next((tried for tried in done if tried.settings == settings), None)
+            tried = Tried(number=len(done) + 1, settings=settings, state="pruned", value=None)
+            if twin is None:
+                tried = _train(trial, tried, base, train, valid, metric, work)
+            else:  # the same settings have the same result
+                tried = replace(twin, number=tried.number, seconds=0.0)
+            _record(search, trial, tried)
+            done.append(tried)
+            work.end("trial", _sentence(system, tried))
+    tuned = Tuned(system=system, trials=tuple(done), searched=tuple(space), metric=metric)
     if all(tried.value is None for tried in tuned.trials):
         raise NumericalError(
-            f"none of {len(tuned.trials)} trials of {tuned.system} gave a value; the first: "
+            f"none of {len(tuned.trials)} trials of {system} gave a value; the first: "
             f"{tuned.trials[0].reason}",
             code="diverged",
         )
@@ -161,55 +189,220 @@ def tune(
 def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
     """Return the settings of an estimator that a search would try, without the fixed ones."""
     space = {name: values for name, values in spec_of(base).searched.items() if name not in fixed}
-    if space.get("learning_rate") in RATES.values() and isinstance(base, Learner):
+    if space.get("learning_rate") in RATES.values():
         optimizer, _ = recipe_of(base).optimizer
         space["learning_rate"] = RATES.get(optimizer, space["learning_rate"])
     return space
 
 
-def with_settings(base: Estimator, settings: dict[str, Any]) -> Estimator:
+def with_settings(base: Estimator, settings: Mapping[str, Any]) -> Estimator:
     """Make a fresh estimator with some settings changed."""
-    return type(base)(**(base.get_params() | settings))
+    return type(base)(**{**base.get_params(), **settings})
 
 
-def _try(
-    proposal: Proposal,
+def require_optuna() -> None:
+    """Raise if Optuna is not installed, and say how to install it."""
+    try:
+        import optuna  # noqa: F401
+    except ImportError as error:
+        raise ResourceError(
+            'tuning needs Optuna, which is not installed: pip install "sdgar[tune]".',
+            code="no_optuna",
+        ) from error
+
+
+@contextmanager
+def opened(
+    identity: Identity, *, warmup: int, path: Path | None = None, overwrite: bool = False
+) -> Iterator[optuna.Study]:
+    """Open a study, in a file for this process alone or in RAM; raise if it is of another search.
+
+    A trial is given up if it is below the median of those before it, ``warmup`` epochs or later.
+    """
+    import optuna
+    from optuna.trial import TrialState
+
+    now, before = as_json(identity), optuna.logging.get_verbosity()
+    with ExitStack() as files:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        try:
+            study = optuna.create_study(
+                storage=None if path is None else _journal(path, files, overwrite=overwrite),
+                study_name=_NAME,
+                direction="maximize",
+                pruner=optuna.pruners.MedianPruner(_STARTUP, warmup),
+                load_if_exists=True,
+            )
+        finally:
+            optuna.logging.set_verbosity(before)
+        if _IDENTITY not in study.user_attrs:
+            study.set_user_attr(_IDENTITY, now)
+        require_same(study.user_attrs[_IDENTITY], now, path or Path())
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            study.tell(trial.number, state=TrialState.FAIL)
+        yield study
+
+
+def _journal(path: Path, files: ExitStack, *, overwrite: bool) -> optuna.storages.BaseStorage:
+    """Lock the file until ``files`` are closed; raise if it is not a study of ours."""
+    import optuna
+    from optuna.storages.journal import JournalFileBackend, JournalStorage
+
+    files.enter_context(ledger.locked_lines(path, mark=MARK, what=_WHAT, empty=overwrite))
+    # We hold the file, so a lock of Optuna that is there was left by a killed process.
+    Path(f"{path}.lock").unlink(missing_ok=True)
+    try:
+        storage = JournalStorage(JournalFileBackend(str(path)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedError(path, f"it is not a journal of Optuna ({error!r})") from error
+    if set(optuna.get_all_study_names(storage)) - {_NAME}:
+        raise ledger.foreign_file(path, _WHAT)
+    return storage
+
+
+def tried_in(study: optuna.Study) -> list[Tried]:
+    """Return all trials that came to an end; interrupted ones, without a reason, are left out."""
+    states = _states()
+    over = [
+        trial
+        for trial in study.get_trials(deepcopy=False, states=tuple(states))
+        if states[trial.state] != "failed" or trial.user_attrs.get(_REASON)
+    ]
+    return [
+        Tried(
+            number=number,
+            settings=rounded(trial.params),
+            state=states[trial.state],
+            value=trial.value if states[trial.state] == "complete" else None,
+            best_epoch=trial.user_attrs.get(_BEST_EPOCH),
+            seconds=trial.user_attrs.get(_SECONDS, 0.0),
+            reason=trial.user_attrs.get(_REASON),
+        )
+        for number, trial in enumerate(over, start=1)
+    ]
+
+
+def _states() -> dict[optuna.trial.TrialState, State]:
+    from optuna.trial import TrialState
+
+    return {
+        TrialState.COMPLETE: "complete",
+        TrialState.PRUNED: "pruned",
+        TrialState.FAIL: "failed",
+    }
+
+
+def _propose(
+    study: optuna.Study,
+    done: Collection[Tried],
+    space: Space,
+    first: dict[str, Any],
+    trials: int,
+    seed: int,
+    work: Work,
+) -> optuna.Trial | None:
+    """Begin the next trial; None if all are done, or every combination was tried."""
+    from optuna.samplers import TPESampler
+    from optuna.trial import TrialState
+
+    distributions = _distributions(space)
+    n, every = len(done), grid(space, first, seed)
+    walks = all(hasattr(one, "choices") for one in distributions.values()) and len(every) <= trials
+    if n >= trials or (walks and n >= len(every)):
+        return None
+    work.require_going()
+    if walks or n == 0:
+        before = [tried.settings for tried in done]
+        untried = next(settings for settings in every if settings not in before)
+        # A waiting trial was added for this turn before a crash.
+        if not study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+            study.enqueue_trial(untried)
+    else:
+        study.sampler = TPESampler(seed=address(seed, n), n_startup_trials=_STARTUP)
+    return study.ask(distributions)
+
+
+def _train(
+    trial: optuna.Trial,
+    tried: Tried,
     base: Estimator,
     train: Interactions,
     valid: Interactions,
     metric: str,
-    watch: Watch,
-    stop: Stop,
-    kept: str,
-) -> None:
-    """Train with the proposed settings and record the result."""
-    start = time.perf_counter()
-    estimator = with_settings(base, proposal.settings)
-    loop = loop_of(recipe_of(estimator).settled(train)) or at_once()
-    hear = stoppable(
-        watch.begin(f"{recipe_of(base).name} trial {proposal.number}", loop), stop, kept
-    )
+    work: Work,
+) -> Tried:
+    """Train with the proposed settings and return the result."""
+    from optuna import TrialPruned
+
+    estimator = with_settings(base, tried.settings)
+    recipe = recipe_of(estimator)
+    watched = work.begin(f"{recipe.name} trial {tried.number}", loop_of(recipe.settled(train)))
 
     def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
-        hear(phase, epoch)
+        watched(phase, epoch)
         if epoch.metric is not None:
-            proposal.look(epoch.epoch, epoch.metric)
+            trial.report(epoch.metric, epoch.epoch)
+            if trial.should_prune():
+                raise TrialPruned
 
-    def seconds() -> float:
-        return round(time.perf_counter() - start, 3)
-
+    start = time.perf_counter()
     try:
-        looks = recipe_of(estimator).loop
-        looked_at = valid if looks is not None and looks.early_stopping else None
-        estimator.fit(train, looked_at, on_epoch=on_epoch)
+        chosen_on = valid if recipe.loop is not None and recipe.loop.early_stopping else None
+        estimator.fit(train, chosen_on, on_epoch=on_epoch)
         value = estimator.evaluate(valid, ks=(check_metric(metric)[1],)).means()[metric]
-    except PrunedError:
-        proposal.pruned(seconds=seconds())
+        best_epoch = recipe_of(estimator).trained.chosen_epoch
+        tried = replace(tried, state="complete", value=value, best_epoch=best_epoch)
+    except TrialPruned:
+        tried = replace(tried, state="pruned")
     except NumericalError as error:
-        proposal.failed(str(error), seconds=seconds())
-    else:
-        chosen = recipe_of(estimator).trained.chosen_epoch
-        proposal.complete(value, seconds=seconds(), best_epoch=chosen)
+        tried = replace(tried, state="failed", reason=str(error))
+    return replace(tried, seconds=round(time.perf_counter() - start, 3))
+
+
+def _record(study: optuna.Study, trial: optuna.Trial, tried: Tried) -> None:
+    """Keep the result of a trial; the next process resumes after it."""
+    trial.set_user_attr(_SECONDS, tried.seconds)
+    trial.set_user_attr(_BEST_EPOCH, tried.best_epoch)
+    trial.set_user_attr(_REASON, tried.reason)
+    state = next(state for state, name in _states().items() if name == tried.state)
+    study.tell(trial, tried.value, state=state)
+
+
+def grid(space: Space, first: dict[str, Any], seed: int) -> list[dict[str, Any]]:
+    """Return all settings that choices allow, ``first`` first, the others in a random order."""
+    choices = {name: v.values for name, v in space.items() if isinstance(v, Choice)}
+    every = [
+        first | dict(zip(choices, values, strict=True))
+        for values in itertools.product(*choices.values())
+    ]
+    keys = sort_keys(seed, Stream.TRIALS, 0, np.arange(len(every)))
+    others = [every[i] for i in np.argsort(keys, kind="stable") if every[i] != first]
+    return [first, *others]
+
+
+def address(seed: int, n: int) -> int:
+    """Return the 32 random bits of trial n."""
+    rows = np.array([n])
+    return int(Draws(seed, Stream.TRIALS, 1, rows).words(0 * rows)[0][0])
+
+
+def _distributions(space: Space) -> dict[str, Any]:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    return {
+        name: FloatDistribution(values.low, values.high, log=True)
+        if isinstance(values, Range)
+        else CategoricalDistribution(values.values)
+        for name, values in space.items()
+    }
+
+
+def rounded(settings: dict[str, Any]) -> dict[str, Any]:
+    """Round to three digits, as a search is no more precise, and they can be typed again."""
+    return {
+        name: float(f"{value:.3g}") if isinstance(value, float) else value
+        for name, value in settings.items()
+    }
 
 
 def _sentence(system: str, tried: Tried) -> str:

@@ -2,81 +2,55 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_options
 from sdgar.errors import UsageError
-from sdgar.recommend.recommender import Recommender
-from sdgar.runs.run import RunResult, Stop, never, run
+from sdgar.runs.run import RunData, RunResult, run
 from sdgar.runs.workspace import partial_of, read_run
 from sdgar.settings import CHECKPOINT_SECONDS, KS
 from sdgar.storage.sealed import read_record
 from sdgar.systems.base import Estimator
 from sdgar.systems.make import make_again
 from sdgar.systems.recipe import recipe_of
-from sdgar.training.trained import OnPhase
 
 _TUPLES = ("header_columns", "context", "kinds", "dislike_kinds")
 """The fields of ``ReadOptions`` that are tuples, which JSON has as lists."""
-_LOGGER = logging.getLogger("sdgar")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """The interactions of one run, and what each part of them is for."""
-
-    train: Interactions
-    """The rows that the measured model is trained on."""
-    test: Interactions | None = None
-    """The rows that the model is measured on; None measures nothing."""
-    valid: Interactions | None = None
-    """The rows that the epoch is chosen on; None sets some of the training rows aside."""
-    everything: Interactions | None = None
-    """The rows that the saved model is trained on; None saves the measured model."""
-    histories: Interactions | None = None
-    """The rows from which test users are folded in; None if training has the test users."""
-    before: Recommender | None = None
-    """The model that training continues from; None starts from scratch."""
-    counted: dict[str, Any] = field(default_factory=dict)
-    """The options of reading that say which rows count, as far as they are not the usual ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A run with everything decided, as RUN.partial/run.json keeps it for ``--resume``."""
 
-    files: list[str]
+    files: list[str] = field(default_factory=list)
     """The absolute paths of the files of events; empty if the events are synthetic."""
-    test: list[str]
+    test: list[str] = field(default_factory=list)
     """The absolute paths of the files of test events; empty if they are split off."""
-    valid: list[str]
+    valid: list[str] = field(default_factory=list)
     """The absolute paths of the files of validation events; empty if they are set aside."""
-    reading: dict[str, Any]
+    reading: dict[str, Any] = field(default_factory=lambda: asdict(ReadOptions()))
     """The fields of ``ReadOptions``."""
     system: str
     """The name of the system."""
     settings: dict[str, Any]
     """The values of all hyper-parameters, so that a later default cannot change them."""
-    seed: int
+    seed: int = 0
     """The seed by which test rows are split off."""
-    engine: str
+    engine: str = "auto"
     """The requested engine."""
-    device: str
+    device: str = "auto"
     """The requested device."""
-    protocol: str
+    protocol: str = "validated"
     """The way in which the number of epochs is chosen: validated or paper."""
-    split: str | None
+    split: str | None = None
     """The rule by which test rows are split off; None is the rule that suits the data."""
-    ks: list[int]
+    ks: list[int] = field(default_factory=lambda: list(KS))
     """The lengths of the lists that are measured."""
-    overwrite: bool
+    overwrite: bool = False
     """Whether a model that is there already is replaced."""
-    checkpoint_every: float
+    checkpoint_every: float = CHECKPOINT_SECONDS
     """The seconds between two checkpoints."""
     user_features: str | None = None
     """The absolute path of a table of users' features; None if there is none."""
@@ -98,6 +72,12 @@ class Job:
     shards: dict[str, int] | None = None
     """Settings of training on shards: ram, together and test_users; None for files of events."""
 
+    @classmethod
+    def of(cls, estimator: Estimator, **more: Any) -> Job:
+        """Return the job of training an estimator as it is, on synthetic events."""
+        recipe = recipe_of(estimator)
+        return cls(system=recipe.name, settings=recipe.settings, **more)
+
     def estimator(self) -> Estimator:
         """Make the system with the settings that were decided; an unknown setting is an error."""
         return make_again(self.system, self.settings)
@@ -107,63 +87,24 @@ class Job:
         tuples = {k: v and tuple(v) for k, v in self.reading.items() if k in _TUPLES}
         return read_options(**self.reading | tuples)
 
-    def run(
-        self,
-        estimator: Estimator,
-        rows: Rows,
-        out: Path,
-        *,
-        resume: bool = False,
-        on_epoch: OnPhase | None = None,
-        stop: Stop = never,
-        notify: Callable[[str], None] = _LOGGER.info,
-    ) -> RunResult:
+    def run(self, estimator: Estimator, rows: RunData, out: Path, **how: Any) -> RunResult:
         """Train the estimator of this job on its rows, measure it and save it in ``out``.
 
-        Only a job that has files can be resumed by the command line.
+        ``how`` are arguments of ``sdgar.runs.run.run`` that a job does not keep. Only a job that
+        has files can be resumed by the command line.
         """
         return run(
             estimator,
-            rows.train,
-            test=rows.test,
-            valid=rows.valid,
+            rows,
+            out,
             protocol=self.protocol,
-            out=out,
             overwrite=self.overwrite,
             ks=self.ks,
-            on_epoch=on_epoch,
-            resume=resume,
             checkpoint_every=self.checkpoint_every,
-            stop=stop,
             command=asdict(self) if self.files else None,
-            notify=notify,
-            everything=rows.everything,
-            histories=rows.histories,
-            before=rows.before,
             replace_if=self.replace_if,
-            counted=rows.counted,
+            **how,
         )
-
-
-def synthetic_job(estimator: Estimator, *, seed: int, overwrite: bool) -> Job:
-    """Return the job of training an estimator on synthetic events."""
-    return Job(
-        files=[],
-        test=[],
-        valid=[],
-        reading=asdict(ReadOptions()),
-        system=recipe_of(estimator).name,
-        settings=recipe_of(estimator).settings,
-        seed=seed,
-        engine="auto",
-        device="auto",
-        protocol="validated",
-        split=None,
-        ks=list(KS),
-        overwrite=overwrite,
-        checkpoint_every=CHECKPOINT_SECONDS,
-        keep="all",
-    )
 
 
 def interrupted(out: Path) -> Job:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from signal import Signals
-from typing import Any, Protocol
+from typing import Any
 
 from sdgar._version import __version__
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
-from sdgar.errors import StoppedError, UsageError, unknown_name
+from sdgar.errors import UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS, check_metric
 from sdgar.evaluation.report import Report
 from sdgar.recommend.measuring import among_cold
 from sdgar.recommend.recommender import Recommender, most_popular
 from sdgar.runs.succession import Succession, compared, require_succession
+from sdgar.runs.watching import Stop, never
 from sdgar.runs.workspace import Workspace
 from sdgar.settings import CHECKPOINT_SECONDS, KS, METRIC
 from sdgar.show.printed import command as command_line
@@ -31,62 +31,30 @@ from sdgar.training.fitting import Fit
 from sdgar.training.protocols import paper_options
 from sdgar.training.trained import OnPhase, Phase
 
-Stop = Callable[[], Signals | None]
-"""A function that returns the signal that requests the end; None while there is none."""
-
-
-class Watch(Protocol):
-    """A watcher of pieces of work, such as trials or runs, one after the other."""
-
-    def begin(self, what: str, loop: FitOptions) -> OnPhase:
-        """Take note that a piece of work begins; return the function to call after each epoch."""
-        ...
-
-    def end(self, label: str, said: str) -> None:
-        """Take note that a piece of work is over, now or earlier, and of its result."""
-        ...
-
-
-class Unwatched:
-    """A watcher that shows nothing."""
-
-    def begin(self, what: str, loop: FitOptions) -> OnPhase:
-        """Return a function that does nothing."""
-        return lambda phase, epoch: None
-
-    def end(self, label: str, said: str) -> None:
-        """Show nothing of the end."""
-
-
-def at_once(epochs: int = 1) -> FitOptions:
-    """Return the loop of a piece of work that runs all its epochs, or has none."""
-    return FitOptions(epochs=epochs, early_stopping=False)
-
-
-def never() -> Signals | None:
-    """Return None, as no signal requests the end."""
-    return None
-
-
-def require_going(stop: Stop, kept: str) -> None:
-    """Raise if a signal requests the end; ``kept`` is what is not lost, and how to resume."""
-    signal = stop()
-    if signal is not None:
-        raise StoppedError(f"stopped by {signal.name}. {kept}", signal=signal)
-
-
-def stoppable(hear: OnPhase, stop: Stop, kept: str) -> OnPhase:
-    """Return a function that passes every epoch on, then ends the training if a signal came."""
-
-    def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
-        hear(phase, epoch)
-        require_going(stop, kept)
-
-    return on_epoch
-
-
 PROTOCOLS = ("validated", "paper")
 _LOGGER = logging.getLogger("sdgar")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunData:
+    """The interactions of one run, and what each part of them is for."""
+
+    train: Interactions
+    """The rows that the measured model is trained on."""
+    test: Interactions | None = None
+    """The rows that the model is measured on; None measures nothing."""
+    valid: Interactions | None = None
+    """The rows that the epoch is chosen on; None sets some of the training rows aside."""
+    everything: Interactions | None = None
+    """The rows that the saved model is then trained on as long, test rows included: the model to
+    put into use; None saves the measured model."""
+    histories: Interactions | None = None
+    """The rows from which test users are folded in; None if training has the test users."""
+    before: Recommender | None = None
+    """The model that training continues from; None starts from scratch."""
+    counted: dict[str, Any] = field(default_factory=dict)
+    """The options of reading that say which rows count, as far as they are not the usual ones: the
+    manifest keeps them for the next model that continues from this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,30 +81,21 @@ class RunResult:
 
 def run(
     estimator: Estimator,
-    train: Interactions,
-    *,
-    test: Interactions | None,
-    valid: Interactions | None,
-    protocol: str,
+    rows: RunData,
     out: Path,
+    *,
+    protocol: str = "validated",
     overwrite: bool = False,
     ks: Sequence[int] = KS,
     on_epoch: OnPhase | None = None,
     resume: bool = False,
     checkpoint_every: float = CHECKPOINT_SECONDS,
-    stop: Callable[[], Signals | None] = lambda: None,
+    stop: Stop = never,
     command: Mapping[str, Any] | None = None,
     notify: Callable[[str], None] = _LOGGER.info,
-    everything: Interactions | None = None,
-    histories: Interactions | None = None,
-    before: Recommender | None = None,
     replace_if: str = "always",
-    counted: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """Train by a protocol, read the test rows once, save.
-
-    What is saved is the model that was measured; or, if ``everything`` is given, one that was then
-    trained as long on these rows, test rows included: the one to put into use.
 
     While it trains, the run is kept in OUT.partial: every ``checkpoint_every`` seconds, at the end
     of a pass if a minute has gone by, and when ``stop`` names a signal, which ends the run after
@@ -144,28 +103,16 @@ def run(
     settings, to the model of an uninterrupted run. ``command`` is what
     ``sdgar train --resume`` will read.
 
-    With ``histories`` the test users are new to the model, and folded in from these rows.
-
-    With ``before`` training continues from that model, and both are measured on the test rows. The
-    new one is not saved if it does not meet ``replace_if``, and the old one stays.
-
-    The manifest keeps ``counted``, the options of reading that say which rows count, for the next
-    model that continues from this one.
+    If training continues from an earlier model, both are measured on the test rows. The new one is
+    not saved if it does not meet ``replace_if``, and the old one stays.
     """
-    if protocol not in PROTOCOLS:
-        raise unknown_name("protocol", protocol, PROTOCOLS)
-    if everything is not None and protocol == "paper":
-        raise UsageError(
-            "the paper's protocol is for comparing with its tables, and chooses its epoch on the "
-            "test rows. Keep the measured model, or train with the protocol validated.",
-            code="keep_with_paper",
-        )
-    if histories is not None:
-        require_folding([estimator], protocol)
-    identity = identity_of(estimator, train, test, valid, protocol, ks, histories)
-    identity["all data"] = None if everything is None else everything.fingerprint()
+    _require_possible(estimator, rows, protocol, replace_if)
+    recipe, before, test = recipe_of(estimator), rows.before, rows.test
+    identity = identity_of(
+        estimator, rows.train, test, rows.valid, protocol, ks, rows.histories
+    )  # fmt: skip
+    identity["all data"] = None if rows.everything is None else rows.everything.fingerprint()
     if before is not None:
-        require_succession(estimator, before, test, protocol, replace_if)
         identity["earlier model"] = before.version
     with Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace:
 
@@ -175,7 +122,7 @@ def run(
                 on_epoch(phase, epoch)
 
         checkpoints = None
-        if recipe_of(estimator).loop is not None:
+        if recipe.loop is not None:
             checkpoints = Checkpoints(
                 workspace.folder,
                 identity,
@@ -188,67 +135,62 @@ def run(
             )
             for note in checkpoints.resume() if resume else ():
                 notify(note)
+        how: dict[str, Any] = {"on_epoch": watch, "checkpoints": checkpoints}
+        further: dict[str, Any] = {"protocol": "warm", "before": before, **how}
         if before is None:
-            fit_by(protocol, estimator, train, test, valid, watch, checkpoints)
+            fit_by(protocol, estimator, rows.train, test, rows.valid, **how)
         else:
-            recipe_of(estimator).fit(
-                Fit(
-                    rows=train,
-                    before=before,
-                    protocol="warm",
-                    on_epoch=watch,
-                    checkpoints=checkpoints,
-                )
-            )
+            recipe.fit(Fit(rows=rows.train, **further))
         model = estimator.recommender_
         before_test = time.perf_counter()
-        popular = report = cold = None
+        popular = report = cold = succession = refusal = None
         if test is not None:
-            report = model.evaluate(test, ks=tuple(ks), histories=histories)
-            cold = among_cold(model, test, ks=tuple(ks), histories=histories)
+            report = model.evaluate(test, ks=tuple(ks), histories=rows.histories)
+            cold = among_cold(model, test, ks=tuple(ks), histories=rows.histories)
         evaluate_seconds = time.perf_counter() - before_test
         if test is not None:
-            popular = most_popular(model).evaluate(test, ks=tuple(ks), histories=histories)
-        succession = refusal = None
+            popular = most_popular(model).evaluate(test, ks=tuple(ks), histories=rows.histories)
         if before is not None and test is not None:
             metric = estimator.get_params().get("early_stopping__metric", METRIC)
             lists = tuple(sorted({*ks, check_metric(metric)[1]}))
-            succession = compared(model, before, train, test, ks=lists, metric=metric)
+            succession = compared(model, before, rows.train, test, ks=lists, metric=metric)
             refusal = succession.refusal(replace_if)
-        if everything is not None and refusal is None:
-            if before is None:
-                recipe_of(estimator).fit(
-                    Fit(rows=everything, protocol="all", on_epoch=watch, checkpoints=checkpoints)
-                )
-            else:
-                recipe_of(estimator).fit(
-                    Fit(
-                        rows=everything,
-                        before=before,
-                        protocol="warm",
-                        phase="all",
-                        on_epoch=watch,
-                        checkpoints=checkpoints,
-                    )
-                )
+        if rows.everything is not None and refusal is None:
+            again = {"protocol": "all", **how} if before is None else {**further, "phase": "all"}
+            recipe.fit(Fit(rows=rows.everything, **again))
             model = estimator.recommender_
-        summary = summary_of(estimator, train, report, popular, protocol)
+        summary = summary_of(estimator, rows.train, report, popular, protocol)
         if cold is not None:
             summary["among_cold"] = {**asdict(cold.counts), "test": cold.means()}
         summary["kept"] = {
-            "rows": "measured" if everything is None and test is not None else "all",
-            **_sizes(everything or train),
+            "rows": "measured" if rows.everything is None and test is not None else "all",
+            **_sizes(rows.everything or rows.train),
         }
         seconds = summary["seconds"]
         seconds["evaluate"] = round(seconds["evaluate"] + evaluate_seconds, 3)
-        if everything is None:  # else the pass on all rows came after the test, and has counted it
+        if rows.everything is None:  # else the pass on all rows came later, and has counted it
             seconds["total"] = round(seconds["total"] + time.perf_counter() - before_test, 3)
         if succession is not None:
             summary["succession"] = succession.as_dict() | {"refusal": refusal}
         if refusal is None:
-            workspace.commit(model, {"report": summary, "counted": dict(counted or {})})
-    log = recipe_of(estimator).trained.log
-    return RunResult(model, report, popular, summary, log, succession, refusal, cold)
+            workspace.commit(model, {"report": summary, "counted": dict(rows.counted)})
+    return RunResult(model, report, popular, summary, recipe.trained.log, succession, refusal, cold)
+
+
+def _require_possible(estimator: Estimator, rows: RunData, protocol: str, replace_if: str) -> None:
+    """Raise, before anything is trained, if the rows do not go with the protocol or the system."""
+    if protocol not in PROTOCOLS:
+        raise unknown_name("protocol", protocol, PROTOCOLS)
+    if rows.everything is not None and protocol == "paper":
+        raise UsageError(
+            "the paper's protocol is for comparing with its tables, and chooses its epoch on the "
+            "test rows. Keep the measured model, or train with the protocol validated.",
+            code="keep_with_paper",
+        )
+    if rows.histories is not None:
+        require_folding([estimator], protocol)
+    if rows.before is not None:
+        require_succession(estimator, rows.before, rows.test, protocol, replace_if)
 
 
 def identity_of(
@@ -276,20 +218,15 @@ def identity_of(
     }
 
 
-def _folding_systems() -> list[str]:
-    """Return the systems whose models can fold in new users, with the default settings."""
-    return [name for name, system in SYSTEMS.items() if recipe_of(system()).folds_in]
-
-
 def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
     """Raise, before anything is trained, if new test users could not be folded in."""
-    cannot = [
-        recipe_of(estimator).name for estimator in estimators if not recipe_of(estimator).folds_in
-    ]
+    recipes = map(recipe_of, estimators)
+    cannot = [recipe.name for recipe in recipes if not recipe.folds_in]
     if cannot:
+        able = [name for name, system in SYSTEMS.items() if recipe_of(system()).folds_in]
         raise UsageError(
             "a split of users measures users who are new to a model, and new users cannot be "
-            f"folded into models of {', '.join(cannot)}. Use {', '.join(_folding_systems())} (with "
+            f"folded into models of {', '.join(cannot)}. Use {', '.join(able)} (with "
             "similarity=cosine), a network with fold_in such as sequence, or another split.",
             code="no_fold_in",
         )
@@ -325,21 +262,19 @@ def fit_by(
     checkpoints: Checkpoints | None = None,
 ) -> None:
     """Train by a named protocol; a system without epochs takes all rows at once."""
+    recipe = recipe_of(estimator)
+    how: dict[str, Any] = {"on_epoch": on_epoch, "checkpoints": checkpoints}
     if protocol != "paper":
-        recipe_of(estimator).fit(
-            Fit(rows=train, valid=valid, refit=True, on_epoch=on_epoch, checkpoints=checkpoints)
-        )
-    elif test is None and recipe_of(estimator).loop is None:
+        recipe.fit(Fit(rows=train, valid=valid, refit=True, **how))
+    elif test is not None:
+        recipe.fit(Fit(rows=train, test=test, protocol="paper", **how))
+    elif recipe.loop is None:
         estimator.fit(train)
-    elif test is None:
+    else:
         raise UsageError(
             "the paper protocol chooses its epoch on the test rows, and there are none. "
             "Give --test, or use --split.",
             code="no_test",
-        )
-    else:
-        recipe_of(estimator).fit(
-            Fit(rows=train, test=test, protocol="paper", on_epoch=on_epoch, checkpoints=checkpoints)
         )
 
 
@@ -355,12 +290,13 @@ def summary_of(
     protocol: str,
 ) -> dict[str, Any]:
     """Return how a model was trained and what it reached, as ``sdgar train --json`` prints it."""
-    trained = recipe_of(estimator).trained
+    recipe = recipe_of(estimator)
+    trained = recipe.trained
     summary: dict[str, Any] = {
-        "system": recipe_of(estimator).name,
+        "system": recipe.name,
         "protocol": protocol,
         "data": {**_sizes(train), "rows": train.account.as_dict()},
-        "decided": recipe_of(estimator).decided(train),
+        "decided": recipe.decided(train),
         "engine": trained.engine,
         "why": trained.why,
         "seed": estimator.get_params().get("seed"),

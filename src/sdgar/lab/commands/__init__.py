@@ -7,7 +7,7 @@ COMMANDS = {
     ),
     "tune": (
         "Search a system's settings for the best --metric on validation rows.",
-        "sdgar.lab.commands.tune:tune",
+        "sdgar.lab.commands.compare:tune",
     ),
     "blend": (
         "Add the scores of two models of the same events: the sum is a model like any other.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,22 +14,18 @@ from sdgar.show.printed import command
 
 _SHORT = {"movielens": "movielens-10m"}
 """The short names of data sets that are published under a longer one."""
+_NAMES = "citeulike, gowalla, movielens, amazon or echonest"
+_Name = Annotated[str, typer.Argument(help=f"Name one: {_NAMES}.")]
+
+
+def _folder(help: str) -> Any:
+    return typer.Option("--out", parser=folder_for_files, metavar="FOLDER", help=help)
 
 
 def prepare(
-    name: Annotated[
-        str, typer.Argument(help="Name one: citeulike, gowalla, movielens, amazon or echonest.")
-    ],
+    name: _Name,
     raw: Annotated[Path, typer.Option("--raw", help="Read the publisher's file here.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            parser=folder_for_files,
-            metavar="FOLDER",
-            help="Write interactions.parquet into this folder.",
-        ),
-    ],
+    out: Annotated[Path, _folder("Write interactions.parquet into this folder.")],
     allow_bad_rows: Annotated[
         bool,
         typer.Option(
@@ -41,18 +37,13 @@ def prepare(
     as_json: Json = False,
 ) -> None:
     """Prepare one of the paper's data sets from its raw file, as the paper does."""
-    from sdgar.lab.datasets import prepare as preparing
+    from sdgar.lab import prepare as preparing
 
     preparing.require_free(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
-    prepared = preparing.prepare(_full(name), raw, allow_bad_rows=allow_bad_rows)
+    prepared = preparing.prepare(_SHORT.get(name, name), raw, allow_bad_rows=allow_bad_rows)
     data = prepared.interactions
-    stats = data.stats()
-    screen.say(
-        "data",
-        f"{prepared.dataset.title}: {stats['users']:,} users · {stats['items']:,} items · "
-        f"{stats['interactions']:,} interactions",
-    )
+    screen.say("data", f"{prepared.dataset.title}: {data.sizes()}")
     screen.say("rows", data.account.sentence())
     for note in prepared.notes:
         screen.say("note", note)
@@ -60,22 +51,12 @@ def prepare(
     screen.say("saved", str(folder))
     file = folder / "interactions.parquet"
     screen.say("next", command("sdgar", "train", file, "--split", "paper", "--out", "RUN"))
-    screen.result(stats | {"rows": data.account.as_dict(), "out": str(folder)})
+    screen.result(data.stats() | {"rows": data.account.as_dict(), "out": str(folder)})
 
 
 def download(
-    name: Annotated[
-        str, typer.Argument(help="Name one: citeulike, gowalla, movielens, amazon or echonest.")
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            parser=folder_for_files,
-            metavar="FOLDER",
-            help="Put the raw file into this folder.",
-        ),
-    ] = Path("data/raw"),
+    name: _Name,
+    out: Annotated[Path, _folder("Put the raw file into this folder.")] = Path("data/raw"),
     url: Annotated[str | None, typer.Option("--url", help="Fetch from another place.")] = None,
     sha256: Annotated[
         str | None, typer.Option("--sha256", help="Check that the file has this digest.")
@@ -84,13 +65,12 @@ def download(
 ) -> None:
     """Fetch the raw file of one of the paper's data sets; verified by its digest."""
     from sdgar.lab import datasets
-    from sdgar.lab.datasets.download import download as fetch
 
     screen = Screen(as_json=as_json)
-    dataset = datasets.find(_full(name))
+    dataset = datasets.find(_SHORT.get(name, name))
     screen.say("terms", dataset.terms)
     with screen.bytes_bar(dataset.filename) as progress:
-        got = fetch(dataset, out, progress=progress, url=url, sha256=sha256)
+        got = datasets.download(dataset, out, progress=progress, url=url, sha256=sha256)
     screen.say("saved", f"{got.path} ({got.size:,} bytes)")
     screen.say("note", got.note())
     words = ("sdgar", "data", "prepare", name, "--raw", got.path, "--out", f"data/{name}")
@@ -99,10 +79,7 @@ def download(
 
 
 def synthetic(
-    preset: Annotated[
-        str,
-        typer.Argument(help="Name one: demo, citeulike, gowalla, movielens, amazon or echonest."),
-    ],
+    preset: Annotated[str, typer.Argument(help=f"Name one: demo, {_NAMES}.")],
     out: Annotated[
         Path,
         typer.Option(
@@ -125,15 +102,6 @@ def synthetic(
     screen = Screen(as_json=as_json)
     data = make(preset, seed=seed)
     write_table(events(data), out)
-    stats = data.stats()
-    screen.say(
-        "saved",
-        f"{out}: {stats['users']:,} users · {stats['items']:,} items · "
-        f"{stats['interactions']:,} interactions, synthetic, seed {seed}",
-    )
+    screen.say("saved", f"{out}: {data.sizes()}, synthetic, seed {seed}")
     screen.say("next", command("sdgar", "train", out, "--out", "RUN"))
-    screen.result(stats | {"out": str(out)})
-
-
-def _full(name: str) -> str:
-    return _SHORT.get(name, name)
+    screen.result(data.stats() | {"out": str(out)})

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sdgar.cli.console import Screen
+from sdgar.cli.options.groups import As, grouped
 from sdgar.cli.options.shared import Json
-from sdgar.cli.options.values import folder_for_files, number
+from sdgar.cli.options.values import folder_for_files
 from sdgar.cli.training_screen import StopRequest, work
 from sdgar.errors import UsageError
-from sdgar.lab.commands.shared import seeds_from
+from sdgar.lab.commands.compare import seeds_from
 
 if TYPE_CHECKING:
-    from sdgar.lab.paper.measurements import Measurement
+    from sdgar.lab.paper.measurements import Piece
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExperimentOptions:
+    """The data, the size and the device of experiments."""
+
+    data: Annotated[Path | None, As(metavar="FOLDER")] = None
+    """Read the real data sets (citeulike-t, gowalla, movielens-10m) here, each with train.parquet
+    and test.parquet, or interactions.parquet; or of NAME.npz. Others are synthetic."""
+    quick: bool = False
+    """Measure less, in minutes on two cores."""
+    seeds: int = 3
+    """Run each system with so many seeds, from 0 upwards."""
+    device: str = "auto"
+    """The device that computes: auto, cpu or cuda."""
+
+
+@grouped
 def paper(
     name: Annotated[
         str,
@@ -33,31 +51,9 @@ def paper(
             help="Keep everything in this folder, and resume from it.",
         ),
     ],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            help="Read the real data sets (citeulike-t, gowalla, movielens-10m) here, each with "
-            "train.parquet and test.parquet, or interactions.parquet; or of NAME.npz. Others are "
-            "synthetic.",
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Measure less, in minutes on two cores.")
-    ] = False,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            "--seeds",
-            parser=number("--seeds", int),
-            metavar="INTEGER",
-            help="Run each system with so many seeds, from 0 upwards.",
-        ),
-    ] = 3,
-    device: Annotated[
-        str, typer.Option("--device", help="The device that computes: auto, cpu or cuda.")
-    ] = "auto",
     as_json: Json = False,
+    *,
+    how: ExperimentOptions,
 ) -> None:
     """Regenerate a table or a figure of the paper: data first, then Markdown and PNG from it.
 
@@ -66,34 +62,36 @@ def paper(
     from sdgar.lab import paper as experiments
 
     screen = Screen(as_json=as_json)
-    all_seeds = seeds_from(0, seeds)
-    if data is not None and not data.is_dir():
+    seeds = seeds_from(0, how.seeds)
+    if how.data is not None and not how.data.is_dir():
         raise UsageError(
-            f"--data {data} is not a folder. Give the folder that holds the folders of the data "
-            "sets, or leave it out to use synthetic data for all of them.",
+            f"--data {how.data} is not a folder. Give the folder that holds the folders of the "
+            "data sets, or leave it out to use synthetic data for all of them.",
             code="no_such_folder",
         )
-    setting = experiments.Setting(data=data, quick=quick, device=device, seeds=all_seeds)
+    options = experiments.PaperOptions(
+        data=how.data, quick=how.quick, device=how.device, seeds=seeds
+    )  # fmt: skip
     chosen = experiments.named(name)
-    todo = {experiment.title: experiment.measurements(setting) for experiment in chosen}
-    for title, several in todo.items():
-        screen.say("plan", f"{title}: {len(several)} pieces, {_guess(several)}")
+    todo = {experiment.title: experiment.pieces(options) for experiment in chosen}
+    for title, pieces in todo.items():
+        screen.say("plan", f"{title}: {len(pieces)} pieces, {_guess(pieces)}")
     if len(todo) > 1:
-        everything = [one for several in todo.values() for one in several]
+        everything = [one for pieces in todo.values() for one in pieces]
         screen.say("plan", f"all of it: {len(everything)} pieces, {_guess(everything)}")
     screen.say(
         "", "The guess is for two free cores. Each piece says when it is done what is left here."
     )
     with StopRequest() as stop, work(screen, len(todo) + sum(map(len, todo.values()))) as watch:
-        written = experiments.run(chosen, out, setting, watch=watch, stop=stop)
+        written = experiments.run(chosen, out, options, watch=watch, stop=stop)
     for path in written:
         screen.say("saved", str(path))
     screen.result({"experiments": [e.name for e in chosen], "files": [str(p) for p in written]})
 
 
-def _guess(several: Sequence[Measurement]) -> str:
+def _guess(pieces: Sequence[Piece]) -> str:
     """Guess how long they take: half the sum to twice as long, as machines differ by as much."""
-    minutes = sum(one.seconds for one in several) / 60
+    minutes = sum(one.seconds for one in pieces) / 60
     if minutes < 1:
         return "a minute or two"
     return f"{max(1, minutes / 2):.0f} to {2 * minutes:.0f} minutes"

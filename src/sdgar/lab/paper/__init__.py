@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sdgar.errors import unknown_name
-from sdgar.lab.paper.curves import SENSITIVITY, TREND
-from sdgar.lab.paper.measurements import Experiment, Pace, Setting, measured
+from sdgar.lab.paper.accuracy import SENSITIVITY, TABLE1, TABLE2, TREND
+from sdgar.lab.paper.measurements import Experiment, Pace, PaperOptions, measured
 from sdgar.lab.paper.seconds import BY_ITEMS, TIME
-from sdgar.lab.paper.sheets import Sheet
-from sdgar.lab.paper.tables import TABLE1, TABLE2
-from sdgar.runs.run import Stop, Watch, at_once
+from sdgar.runs.watching import Stop, Watch, Work
 from sdgar.storage.folders import in_the_way
 
-__all__ = ["EXPERIMENTS", "Setting", "named", "run"]
+__all__ = ["EXPERIMENTS", "PaperOptions", "named", "run"]
 
 EXPERIMENTS = {one.name: one for one in (TABLE1, TABLE2, TREND, TIME, BY_ITEMS, SENSITIVITY)}
 
@@ -33,22 +31,22 @@ def named(name: str) -> list[Experiment]:
 
 
 def run(
-    experiments: Sequence[Experiment], out: Path, setting: Setting, *, watch: Watch, stop: Stop
+    experiments: Sequence[Experiment], out: Path, options: PaperOptions, *, watch: Watch, stop: Stop
 ) -> list[Path]:
     """Measure what is not measured yet, then write NAME.json, .csv, .md and, if drawn, .png."""
     for experiment in experiments:
         _require_free(out, experiment.name)
-    todo = {experiment.name: experiment.measurements(setting) for experiment in experiments}
-    pace = Pace(sum(one.seconds for several in todo.values() for one in several))
+    todo = {experiment.name: experiment.pieces(options) for experiment in experiments}
+    pace = Pace(sum(one.seconds for pieces in todo.values() for one in pieces))
     written = []
     for experiment in experiments:
         name = experiment.name
-        rows = measured(
-            todo[name], out / f"{name}.jsonl", setting, watch=watch, stop=stop, pace=pace
-        )
-        watch.begin(f"{name}: tables and figures", at_once())
-        experiment.write(rows, Sheet(out, name, experiment.title), setting)
-        watch.end("written", str(out / f"{name}.md"))
+        path = out / f"{name}.jsonl"
+        work = Work(watch, stop, f"What is finished is kept in {path}; the same command resumes.")
+        rows = measured(todo[name], path, options.device, work, pace)
+        work.begin(f"{name}: tables and figures")
+        experiment.sheet(rows, options).write(out, name, experiment.title, rows)
+        work.end("written", str(out / f"{name}.md"))
         files = sorted(out.glob(f"{name}*"))
         written += [file for file in files if file.suffix in (".md", ".csv", ".json", ".png")]
     return written

@@ -1,8 +1,22 @@
-"""The settings that a search on validation rows chose for Table 2 (docs/results-more.md)."""
+"""The paper's systems and data sets: settings that a search chose, published numbers, rows.
+
+The settings were chosen on validation rows for Table 2 (docs/results-more.md). A data set is real
+if a folder has it, else synthetic, of the same shape.
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from sdgar.data import splits
+from sdgar.data.interactions import Interactions
+from sdgar.data.splits import Split
+from sdgar.data.synthetic import synthetic
+from sdgar.lab.datasets import DATASETS
 
 SYSTEMS = ("bpr", "aobpr", "warp", "cml", "dns", "irgan", "sa", "sdgar")
 """The systems of the paper's table, in its order."""
@@ -122,3 +136,61 @@ REAL = ("citeulike", "gowalla", "movielens")
 def settings_of(system: str, data: str) -> dict[str, Any]:
     """Return the settings that the search chose; popular has none, and SD-Softmax one rate."""
     return SETTINGS.get(system, {}).get(data, {})
+
+
+TITLES = {one.short_name: one.paper_name for one in DATASETS.values()}
+"""The names of the data sets in the paper's tables."""
+PAPER_SIZES = {
+    one.short_name: (one.paper_users, one.paper_items, one.paper_ratings)
+    for one in DATASETS.values()
+}
+"""The numbers of users, items and interactions in the paper's Table 1."""
+FOLDERS = {
+    "citeulike": ("citeulike-t", "citeulike"),
+    "gowalla": ("gowalla",),
+    "movielens": ("movielens-10m", "movielens"),
+    "amazon": ("amazon",),
+    "echonest": ("echonest",),
+}
+"""The names that the folder of each data set may have within the folder of data."""
+
+
+def is_real(name: str, data: Path | None) -> bool:
+    """Return whether the folder has the data set."""
+    return _found(name, data) is not None
+
+
+@cache
+def source(name: str, data: Path | None) -> Split:
+    """Return the data set with its published split, or split by the paper's rule, seed 0.
+
+    A folder NAME holds train.parquet and test.parquet, or interactions.parquet. NAME.npz holds
+    train_user, train_item, test_user and test_item, and needs NumPy only. Without them the data is
+    synthetic, of the same shape.
+    """
+    found = _found(name, data)
+    if found is None:
+        train, test = splits.per_user(synthetic(name), seed=0)
+        return Split(train, test, "synthetic, split by the paper's rule")
+    if found.suffix == ".npz":
+        with np.load(found) as file:
+            train, test = (
+                Interactions.from_arrays(file[f"{part}_user"], file[f"{part}_item"])
+                for part in ("train", "test")
+            )
+        return Split(train, test, f"as split in {found.name}")
+    from sdgar.data.readers import read
+
+    if (found.parent / "test.parquet").exists():
+        train, test = (read(found.parent / f"{part}.parquet") for part in ("train", "test"))
+        return Split(train, test, "the published split")
+    train, test = splits.per_user(read(found.parent / "interactions.parquet"), seed=0)
+    return Split(train, test, "split by the paper's rule, seed 0")
+
+
+def _found(name: str, data: Path | None) -> Path | None:
+    """Return the first file of a data set in the folder; None without one."""
+    files = [f"{name}.npz"]
+    for folder in FOLDERS[name]:
+        files += [f"{folder}/train.parquet", f"{folder}/interactions.parquet"]
+    return next((data / file for file in files if (data / file).exists()), None) if data else None

@@ -24,17 +24,19 @@ import numpy as np
 import torch
 
 from sdgar._version import __version__
+from sdgar.data.splits import Split
 from sdgar.engines.choose import choose_device
-from sdgar.lab.paper.data_sets import PAPER_SIZES, is_real, source
+from sdgar.lab.paper.chosen import PAPER_SIZES, is_real, source
 from sdgar.machine import cores
-from sdgar.runs.run import Stop, Watch, at_once, fit_by, require_going, stoppable
+from sdgar.runs.run import fit_by
+from sdgar.runs.watching import Work
 from sdgar.settings import METRIC
 from sdgar.storage.ledger import Ledger
 from sdgar.storage.sealed import DamagedError
 from sdgar.systems.base import Estimator
-from sdgar.systems.irgan import IRGAN
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of
+from sdgar.training.fit import FitOptions
 from sdgar.training.protocols import PAPER_EPOCHS
 from sdgar.training.trained import OnPhase
 
@@ -42,14 +44,13 @@ if TYPE_CHECKING:
     from sdgar.lab.paper.sheets import Sheet
 
 FORMAT = "sdgar-paper 1"
-
 Row = dict[str, Any]
 """The key of a measurement and its values, side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """The setting of all experiments: data, size, device and seeds."""
+class PaperOptions:
+    """What all experiments share: data, size, device and seeds."""
 
     data: Path | None = None
     """The folder of the real data sets; missing ones are replaced by synthetic data of their shape.
@@ -67,7 +68,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Piece:
     """One number, or a few of them, that take a while to measure."""
 
     key: dict[str, Any]
@@ -82,7 +83,7 @@ class Measurement:
     @property
     def label(self) -> str:
         """The key in words."""
-        words = [_said(name, value) for name, value in self.key.items()]
+        words = [_in_words(name, value) for name, value in self.key.items()]
         return ", ".join(dict.fromkeys(word for word in words if word))
 
 
@@ -94,10 +95,10 @@ class Experiment:
     """The name of the experiment, of its files, and on the command line."""
     title: str
     """The heading of its table."""
-    measurements: Callable[[Setting], list[Measurement]]
+    pieces: Callable[[PaperOptions], list[Piece]]
     """The function that returns what has to be measured."""
-    write: Callable[[Sequence[Row], Sheet, Setting], None]
-    """The function that writes the files."""
+    sheet: Callable[[Sequence[Row], PaperOptions], Sheet]
+    """The function that returns the table and the picture of the measured rows."""
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class Pace:
     taken: float = 0.0
     """The seconds that the measurements made now really took."""
 
-    def passed(self, one: Measurement, seconds: float | None) -> None:
+    def passed(self, one: Piece, seconds: float | None) -> None:
         """Note that a measurement is over; without seconds, it was made earlier."""
         self.guessed -= one.seconds
         if seconds is not None:
@@ -128,33 +129,26 @@ class Pace:
 
 
 def measured(
-    wanted: Sequence[Measurement],
-    path: Path,
-    setting: Setting,
-    *,
-    watch: Watch,
-    stop: Stop,
-    pace: Pace | None = None,
+    wanted: Sequence[Piece], path: Path, device: str, work: Work, pace: Pace | None = None
 ) -> list[Row]:
     """Return the rows of all measurements, then the rows of other devices.
 
     What was measured before is read from the file and not measured again.
     """
     pace = pace or Pace(sum(one.seconds for one in wanted))
-    kept = f"What is finished is kept in {path}; the same command resumes."
-    with ledger(path) as kept_lines:
+    with ledger(path) as lines:
         for one in wanted:
-            line = kept_lines.find(_name(one.key))
-            before = line is not None
+            line, label = lines.find(_name(one.key)), "before"
+            pace_of_now = None
             if line is None:
-                require_going(stop, kept)
-                hear = stoppable(watch.begin(one.label, at_once(one.epochs)), stop, kept)
-                line = measured_line(one, setting.device, hear)
-                kept_lines.add(line)
-            pace.passed(one, None if before else line["seconds"])
-            label = "before" if before else "done"
-            watch.end(label, f"{one.label}: {line['seconds']:.1f} s{pace.sentence}")
-        found = {_name(line["key"]): line for line in kept_lines}
+                work.require_going()
+                loop = FitOptions(epochs=one.epochs, early_stopping=False)
+                line, label = measured_line(one, device, work.begin(one.label, loop)), "done"
+                lines.add(line)
+                pace_of_now = line["seconds"]
+            pace.passed(one, pace_of_now)
+            work.end(label, f"{one.label}: {line['seconds']:.1f} s{pace.sentence}")
+        found = {_name(line["key"]): line for line in lines}
     own = {_name(one.key): _anywhere(one.key) for one in wanted}
     other = (
         n for n, line in found.items() if n not in own and _anywhere(line["key"]) in own.values()
@@ -174,43 +168,30 @@ def ledger(path: Path) -> Ledger[str]:
                 return _name(line["key"])
         raise DamagedError(path, "a line does not describe a measurement")
 
-    return Ledger(
-        path,
-        format=FORMAT,
-        what="measurements of sdgar paper",
-        key_of=key_of,
-    )
+    return Ledger(path, format=FORMAT, what="measurements of sdgar paper", key_of=key_of)
 
 
-def is_kept(found: Ledger[str], one: Measurement) -> bool:
+def is_kept(found: Ledger[str], one: Piece) -> bool:
     """Return whether a measurement has a line already."""
     return found.find(_name(one.key)) is not None
 
 
-def measured_line(one: Measurement, device: str, hear: OnPhase) -> dict[str, Any]:
+def measured_line(one: Piece, device: str, on_epoch: OnPhase) -> dict[str, Any]:
     """Make a measurement, and return the line that is kept of it."""
     start = time.perf_counter()
-    values = one.measure(hear)
-    return {
-        "key": one.key,
-        "values": values,
-        "seconds": round(time.perf_counter() - start, 2),
-        "made_on": made_on(device),
-    }
-
-
-def made_on(device: str) -> dict[str, Any]:
-    """Return the machine and the version that make a measurement."""
+    values = one.measure(on_epoch)
+    seconds = round(time.perf_counter() - start, 2)
     kind = choose_device(device).type
-    return {
+    made_on = {
         "sdgar": __version__,
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if kind == "cuda" else f"{platform.machine()} CPU",
         "threads": cores.threads(),
     }
+    return {"key": one.key, "values": values, "seconds": seconds, "made_on": made_on}
 
 
-def _said(name: str, value: Any) -> str:
+def _in_words(name: str, value: Any) -> str:
     """Return one value of a key in words."""
     match name, value:
         case (_, None | dict()) | ("real", True):
@@ -219,10 +200,8 @@ def _said(name: str, value: Any) -> str:
             return "synthetic"
         case "users" | "items" | "interactions", _:
             return f"{value:,} {name}"
-        case "seed", _:
-            return f"seed {value}"
-        case "protocol", _:
-            return f"protocol {value}"
+        case "seed" | "protocol", _:
+            return f"{name} {value}"
         case "like", _:
             return f"the shape of {value}"
         case "device", _:
@@ -252,59 +231,55 @@ def training(
     seed: int,
     protocol: str,
     settings: dict[str, Any],
-    setting: Setting,
+    options: PaperOptions,
     *,
     users: bool = False,
     **more: Any,
-) -> Measurement:
+) -> Piece:
     """Return a measurement that trains by the protocol and reads the test rows once.
 
     Models are compared as in the paper, without an item memory. With ``users``
     the metric of each user is kept too; ``more`` goes into the key.
     """
-    common = {"seed": seed, "device": setting.device, "item_memory": 0.0}
+    common = {"seed": seed, "device": options.device, "item_memory": 0.0}
     fields = recipe_of(SYSTEMS[system]()).settings
     estimator = SYSTEMS[system](**settings, **{k: v for k, v in common.items() if k in fields})
     loop, epochs = recipe_of(estimator).loop, 1
     if loop is not None:
         # Early stopping ends most runs sooner, and a validated run is trained twice.
         epochs = PAPER_EPOCHS if protocol == "paper" else 2 * loop.epochs // 3
-    return Measurement(
+    return Piece(
         key={
             "data": data,
-            "real": is_real(data, setting.data),
+            "real": is_real(data, options.data),
             "system": system,
             "seed": seed if "seed" in fields else None,
             "protocol": protocol,
             "settings": settings,
             **more,
         },
-        measure=lambda hear: _train(estimator, data, protocol, setting.data, hear, users=users),
-        seconds=_seconds(estimator, data, epochs, passes=1 if protocol == "paper" else 2),
+        measure=lambda on_epoch: _train(
+            estimator, source(data, options.data), protocol, on_epoch, users=users
+        ),
+        seconds=_seconds(system, estimator, data, epochs, passes=1 if protocol == "paper" else 2),
         epochs=epochs,
     )
 
 
-def _seconds(estimator: Estimator, data: str, epochs: int, *, passes: int) -> float:
-    users, items, rows = PAPER_SIZES[data]
-    if isinstance(estimator, IRGAN):
+def _seconds(system: str, estimator: Estimator, data: str, epochs: int, *, passes: int) -> float:
+    n_users, n_items, n_rows = PAPER_SIZES[data]
+    if system == "irgan":
         # Every context meets every item: once a pass of pretraining, twice an epoch of the game.
-        return users * items * (passes * estimator.sampler.pretrain + 2 * epochs) / _PAIRS_A_SECOND
-    return 0.8 * rows * epochs / _POSITIVES_A_SECOND.get(recipe_of(estimator).name, _ANY_SYSTEM)
+        first = float(estimator.get_params()["sampler__pretrain"])
+        return n_users * n_items * (passes * first + 2 * epochs) / _PAIRS_A_SECOND
+    return 0.8 * n_rows * epochs / _POSITIVES_A_SECOND.get(system, _ANY_SYSTEM)
 
 
 def _train(
-    estimator: Estimator,
-    data: str,
-    protocol: str,
-    folder: Path | None,
-    hear: OnPhase,
-    *,
-    users: bool,
+    estimator: Estimator, rows: Split, protocol: str, on_epoch: OnPhase, *, users: bool
 ) -> dict[str, Any]:
-    found = source(data, folder)
-    fit_by(protocol, estimator, found.train, found.test, None, on_epoch=hear)
-    report = estimator.evaluate(found.test, ks=(50,))
+    fit_by(protocol, estimator, rows.train, rows.held_out, None, on_epoch)
+    report = estimator.evaluate(rows.held_out, ks=(50,))
     trained = recipe_of(estimator).trained
     values: dict[str, Any] = {
         METRIC: report.means()[METRIC],

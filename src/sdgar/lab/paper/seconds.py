@@ -25,9 +25,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS, Shape, generate
 from sdgar.engines.choose import choose_device, choose_engine
 from sdgar.lab.paper import sheets
-from sdgar.lab.paper.chosen import NAMES
-from sdgar.lab.paper.data_sets import TITLES
-from sdgar.lab.paper.measurements import Experiment, Measurement, Row, Setting
+from sdgar.lab.paper.chosen import NAMES, TITLES
+from sdgar.lab.paper.measurements import Experiment, PaperOptions, Piece, Row
 from sdgar.lab.paper.sheets import Sheet
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
@@ -47,34 +46,28 @@ _IRGAN_PAIRS_A_SECOND = 3e7
 
 def game_of(system: str) -> Recipe:
     """Return a system with one negative a positive; IRGAN's has no pretraining."""
+    common: dict[str, Any] = {"dim": DIM, "n_negatives": 1, "sampler__samples": SAMPLES}
     if system == "sdgar":
-        return recipe_of(
-            SDGAR(dim=DIM, n_negatives=1, sampler__states=STATES, sampler__samples=SAMPLES)
-        )
-    return recipe_of(IRGAN(
-        dim=DIM, n_negatives=1, sampler__pretrain=0, sampler__batch_size=1024, batch_size=8192,
-        sampler__samples=SAMPLES,
-    ))  # fmt: skip
+        return recipe_of(SDGAR(**common, sampler__states=STATES))
+    return recipe_of(
+        IRGAN(**common, sampler__pretrain=0, sampler__batch_size=1024, batch_size=8192)
+    )
 
 
-def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Measurement:
+def cost(system: str, shape: Shape, options: PaperOptions, **more: object) -> Piece:
     """Return the measurement of D's epoch and of G's update on synthetic data of a shape."""
-    pairs = shape.users * shape.items
-    return Measurement(
+    drawn = shape.users * shape.items if system == "irgan" else 0
+    return Piece(
         key={
             "system": system,
             "users": shape.users,
             "items": shape.items,
             "interactions": shape.interactions,
-            "device": choose_device(setting.device).type,
+            "device": choose_device(options.device).type,
             **more,
         },
-        measure=lambda _: measure(system, generate(shape, seed=0), setting.device),
-        seconds=4
-        * (
-            shape.interactions / 300_000
-            + (pairs / _IRGAN_PAIRS_A_SECOND if system == "irgan" else 0)
-        ),
+        measure=lambda _: measure(system, generate(shape, seed=0), options.device),
+        seconds=4 * (shape.interactions / 300_000 + drawn / _IRGAN_PAIRS_A_SECOND),
     )
 
 
@@ -141,49 +134,45 @@ PAPER_RATIOS = {"amazon": (20, 5), "echonest": (10, 5)}
 """How many times faster the paper says D and G are."""
 
 
-def time_measurements(setting: Setting) -> list[Measurement]:
+def time_pieces(options: PaperOptions) -> list[Piece]:
     """Return measurements of both systems at both shapes.
 
     Quick: a fortieth of the users, items and interactions.
     """
-    share = QUICK_TIME_SHARE if setting.quick else 1.0
+    share = QUICK_TIME_SHARE if options.quick else 1.0
     return [
-        cost(system, scaled(shape, share), setting, like=shape)
+        cost(system, scaled(shape, share), options, like=shape)
         for shape in SHAPES
         for system in SYSTEMS
     ]
 
 
-def write_times(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
-    """Write seconds and ratios, by shape and device."""
-    sheet.write_rows(rows)
+def time_sheet(rows: Sequence[Row], options: PaperOptions) -> Sheet:
+    """Return seconds and ratios, by shape and device."""
     cells = []
     figure, axes = sheets.panels(len(SHAPES), height=4.4, share_y=True)
     for panel, shape in zip(axes, SHAPES, strict=True):
         ticks: list[str] = []
         for device, group in sheets.by_device(r for r in rows if r["like"] == shape).items():
             ours, theirs = (next(r for r in group if r["system"] == s) for s in SYSTEMS)
-            for part, said in zip(PARTS, PAPER_RATIOS[shape], strict=True):
-                least = _least(ours, theirs) if part == "discriminator" else None
-                ratio = theirs[part] / ours[part]
+            drawing = theirs["proposals"]
+            for part, papers in zip(PARTS, PAPER_RATIOS[shape], strict=True):
+                ratio, least = theirs[part] / ours[part], "–"
+                at = len(ticks)
+                if part == "discriminator":  # if IRGAN's steps cost what SD-GAR's epoch costs
+                    least = f"{1 + drawing / ours[part]:.1f}"
+                    panel.plot([at + 0.02, at + 0.38], [drawing] * 2, color="black", lw=1.5)
                 cells.append(
                     [TITLES[shape], device, part, f"{ours[part]:.3g}", f"{theirs[part]:.3g}",
-                     f"{ratio:.1f}", "–" if least is None else f"{least:.1f}", said]
+                     f"{ratio:.1f}", least, papers]
                 )  # fmt: skip
-                _bars(panel, len(ticks), ours[part], theirs[part], ratio)
-                if part == "discriminator":
-                    at = len(ticks)
-                    panel.plot(
-                        [at + 0.02, at + 0.38], [theirs["proposals"]] * 2, color="black", lw=1.5
-                    )
+                _bars(panel, at, ours[part], theirs[part], ratio)
                 ticks.append(f"{part}\n{device}")
         panel.set_xticks(range(len(ticks)), ticks, fontsize=8)
         panel.grid(visible=False, axis="x")
-        panel.set(
-            yscale="log",
-            title=f"{TITLES[shape]}'s shape: {ours['users']:,} users, {ours['items']:,} items",
-        )
-        panel.title.set_fontsize(10)
+        sizes = f"{ours['users']:,} users, {ours['items']:,} items"
+        panel.set_yscale("log")
+        panel.set_title(f"{TITLES[shape]}'s shape: {sizes}", fontsize=10)
     low, high = axes[0].get_ylim()
     axes[0].set(ylabel="seconds an epoch, or an update", ylim=(low, 3 * high))
     blue, orange = sheets.COLOURS[:2]
@@ -192,7 +181,6 @@ def write_times(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
         [("s", blue, "full", NAMES["sdgar"]), ("s", orange, "full", NAMES["irgan"]),
          ("_", "black", "full", "IRGAN's draws alone")],
     )  # fmt: skip
-    sheet.write_figure(figure)
     head = ["shape", "device", "part", "SD-GAR, s", "IRGAN, s", "ratio",
             "ratio with SD-GAR's steps", "the paper's ratio"]  # fmt: skip
     note = (
@@ -203,15 +191,9 @@ def write_times(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
         "added, over the epoch of SD-GAR, that is if IRGAN's steps were as fast: what the drawing "
         "itself costs."
     )
-    if setting.quick:
+    if options.quick:
         note += " Quick: a fortieth of users, items and interactions, where the ratio is smaller."
-    sheet.write_markdown([sheets.markdown_table(head, cells), note, sheets.made_on(rows)])
-
-
-def _least(ours: Row, theirs: Row) -> float:
-    """Return the ratio if IRGAN's steps cost what all of SD-GAR's epoch costs."""
-    ratio: float = 1 + theirs["proposals"] / ours["discriminator"]
-    return ratio
+    return Sheet([sheets.markdown_table(head, cells), note], figure)
 
 
 def _bars(panel: Any, place: int, ours: float, theirs: float, ratio: float) -> None:
@@ -228,19 +210,19 @@ ITEMS = {
 USERS, INTERACTIONS = 50_000, 2_000_000
 QUICK_SHARE = 50
 LINES = (
-    ("sdgar", None, "SD-GAR"),
-    ("irgan", None, "IRGAN"),
-    ("irgan", "proposals", "IRGAN's draws alone"),
+    ("sdgar", None, "SD-GAR", sheets.COLOURS[0], "o", "-"),
+    ("irgan", None, "IRGAN", sheets.COLOURS[1], "s", "-"),
+    ("irgan", "proposals", "IRGAN's draws alone", sheets.COLOURS[4], "^", "--"),
 )
-"""The lines of a panel: the system, the column if it is another, and the name of the line."""
+"""The lines of a panel: the system, the column if it is another, and how the line looks."""
 
 
-def items_measurements(setting: Setting) -> list[Measurement]:
+def items_pieces(options: PaperOptions) -> list[Piece]:
     """Return measurements by number of items, on 2 million positives of 50,000 users.
 
     Quick: a fiftieth of the users, positives and items.
     """
-    by = QUICK_SHARE if setting.quick else 1
+    by = QUICK_SHARE if options.quick else 1
     return [
         cost(
             system,
@@ -250,10 +232,10 @@ def items_measurements(setting: Setting) -> list[Measurement]:
                 interactions=INTERACTIONS // by,
                 concentration=0.3,
             ),
-            setting,
+            options,
         )
         for system, sizes in ITEMS.items()
-        for n_items in (sizes[:5:2] if setting.quick else sizes)
+        for n_items in (sizes[:5:2] if options.quick else sizes)
     ]
 
 
@@ -269,9 +251,8 @@ def straight(items: Sequence[float], seconds: Sequence[float]) -> tuple[float, f
     return float(a), float(b), float(1 - left / max(np.var(seconds), np.finfo(float).tiny))
 
 
-def write_items(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
-    """Write a row of panels for each device, a panel for each part, a line for each system."""
-    sheet.write_rows(rows)
+def items_sheet(rows: Sequence[Row], options: PaperOptions) -> Sheet:
+    """Return a row of panels for each device, a panel for each part, a line for each system."""
     devices = sheets.by_device(rows)
     figure, axes = sheets.panels(len(PARTS), rows=len(devices))
     sizes = sorted({row["items"] for row in rows})
@@ -280,17 +261,12 @@ def write_items(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
     cells = []
     places = itertools.product(devices.items(), PARTS)
     for panel, ((device, group), part) in zip(axes, places, strict=True):
-        for (system, column, label), colour, mark, style in zip(
-            LINES, (*sheets.COLOURS[:2], sheets.COLOURS[4]), sheets.MARKS, ("-", "-", "--"),
-            strict=False,
-        ):  # fmt: skip
-            mine = sorted(
-                (row for row in group if row["system"] == system), key=lambda row: row["items"]
-            )
-            key = column or part
+        for system, column, label, colour, mark, style in LINES:
             if column is not None and part != "discriminator":
                 continue
-            items, seconds = [r["items"] for r in mine], [r[key] for r in mine]
+            mine = [row for row in group if row["system"] == system]
+            points = sorted((row["items"], row[column or part]) for row in mine)
+            items, seconds = (list(values) for values in zip(*points, strict=True))
             exponent = growth(items, seconds)
             panel.plot(items, seconds, style, marker=mark, color=colour)
             a, b, fit = straight(items, seconds)
@@ -302,9 +278,9 @@ def write_items(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
         panel.set(xscale="log", yscale="log", xlabel="items M", ylabel="seconds",
                   title=f"{part}, {device}")  # fmt: skip
         panel.yaxis.set_minor_formatter("")
-    marks = zip(sheets.MARKS, (*sheets.COLOURS[:2], sheets.COLOURS[4]), LINES, strict=False)
-    sheets.legend_below(figure, [(m, colour, "full", line[2]) for m, colour, line in marks])
-    sheet.write_figure(figure)
+    sheets.legend_below(
+        figure, [(mark, colour, "full", name) for _, _, name, colour, mark, _ in LINES]
+    )
     head = ["device", "part", "system", *(f"s at M = {m:,}" for m in shown), "exponent of M",
             "straight line, s", "R²"]  # fmt: skip
     note = (
@@ -313,10 +289,10 @@ def write_items(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
         "points of a line; straight line: by least squares. What does not grow with M (contexts, "
         "steps, launches) makes an exponent smaller than 1 where growth is linear."
     )
-    sheet.write_markdown([sheets.markdown_table(head, cells), note, sheets.made_on(rows)])
+    return Sheet([sheets.markdown_table(head, cells), note], figure)
 
 
-TIME = Experiment("time", "Seconds per epoch: SD-GAR against IRGAN", time_measurements, write_times)
+TIME = Experiment("time", "Seconds per epoch: SD-GAR against IRGAN", time_pieces, time_sheet)
 BY_ITEMS = Experiment(
-    "items", "Seconds per epoch against the number of items", items_measurements, write_items
+    "items", "Seconds per epoch against the number of items", items_pieces, items_sheet
 )

@@ -1,12 +1,11 @@
-"""The files of an experiment: rows as JSON and CSV, and from those a table and a picture."""
+"""What an experiment writes: rows as JSON and CSV, and from those a table and a picture."""
 
 from __future__ import annotations
 
 import csv
-import io
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -25,38 +24,39 @@ MARKS = "os^Dv<>"
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The files of one experiment: OUT/NAME.json, .csv, .md and .png."""
+    """The contents of the files of one experiment: OUT/NAME.json, .csv, .md and .png."""
 
-    out: Path
-    """The folder of the files."""
-    name: str
-    """The name of the experiment."""
-    title: str
-    """The heading of the table."""
+    parts: Sequence[str]
+    """The paragraphs and tables in Markdown."""
+    figure: Figure | None = None
+    """The picture, if there is one."""
+    rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    """The rows by what follows NAME in the names of their files; by default all measurements."""
+    of: str = ""
+    """What follows the title."""
 
-    def write_rows(self, rows: Sequence[Row], *, suffix: str = "") -> None:
-        """Write all rows as JSON, and as CSV the values that fit a cell."""
-        self._write(f"{suffix}.json", json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
-        plain = [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in rows]
-        columns = list(dict.fromkeys(key for row in plain for key in row))
-        text = io.StringIO()
-        writer = csv.DictWriter(text, columns, lineterminator="\n")
+    def write(self, out: Path, name: str, title: str, measured: Sequence[Row]) -> None:
+        """Write all files; the Markdown says on what machines the rows were measured."""
+        for suffix, rows in ({"": measured} | dict(self.rows)).items():
+            _write_rows(out / f"{name}{suffix}", rows)
+        with replacing(out / f"{name}.md") as temporary:
+            parts = [f"# {title}{self.of}", *self.parts, made_on(measured)]
+            temporary.write_text("\n\n".join(parts) + "\n")
+        if self.figure is not None:
+            with replacing(out / f"{name}.png") as temporary:
+                self.figure.savefig(temporary, format="png")
+
+
+def _write_rows(stem: Path, rows: Sequence[Row]) -> None:
+    """Write all rows as JSON, and as CSV the values that fit a cell."""
+    with replacing(Path(f"{stem}.json")) as temporary:
+        temporary.write_text(json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
+    plain = [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in rows]
+    columns = list(dict.fromkeys(key for row in plain for key in row))
+    with replacing(Path(f"{stem}.csv")) as temporary, temporary.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(plain)
-        self._write(f"{suffix}.csv", text.getvalue())
-
-    def write_markdown(self, parts: Sequence[str], *, of: str = "") -> None:
-        """Write the title, paragraphs and tables as Markdown."""
-        self._write(".md", "\n\n".join([f"# {self.title}{of}", *parts]) + "\n")
-
-    def write_figure(self, figure: Figure) -> None:
-        """Write a figure as PNG."""
-        with replacing(self.out / f"{self.name}.png") as temporary:
-            figure.savefig(temporary, format="png")
-
-    def _write(self, suffix: str, text: str) -> None:
-        with replacing(self.out / f"{self.name}{suffix}") as temporary:
-            temporary.write_text(text)
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

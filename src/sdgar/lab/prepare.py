@@ -18,8 +18,8 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import events, write_table
 from sdgar.errors import ArtifactError, DataError, UsageError
-from sdgar.lab.datasets.catalogue import Dataset, find
-from sdgar.lab.datasets.raw_files import FORMATS, numbered_lines, read_blocks
+from sdgar.lab.datasets import Dataset, find
+from sdgar.lab.raw_files import FORMATS, numbered_lines, read_blocks
 from sdgar.storage import folders, sealed
 from sdgar.storage.files import digest, disk_error, replacing
 

@@ -20,7 +20,7 @@ from typing import IO, TypeAlias, cast
 import polars as pl
 
 from sdgar.errors import DataError, UsageError
-from sdgar.lab.datasets.catalogue import FormatName
+from sdgar.lab.datasets import FormatName
 from sdgar.storage.files import disk_error
 from sdgar.storage.sealed import NotAFileError, open_file
 
