@@ -24,7 +24,6 @@ from sdgar.machine.memory import allocated_bytes
 from sdgar.maths.rng import Stream, check_seed
 from sdgar.maths.rows import Rows
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.sum import weighted_sum
 from sdgar.samplers.dislikes import share_of
 from sdgar.scale.block_engine import BlockedUsers, BlockEngine
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
@@ -36,13 +35,12 @@ from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import TOGETHER
 from sdgar.show import progress
 from sdgar.systems.recipe import recipe_of
-from sdgar.training.fit import EpochRecord, FitOptions, Fitted, fit
+from sdgar.training.fit import FitOptions, Fitted
 from sdgar.training.protocols import Training
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.models.factor_tensors import FactorTensors
-    from sdgar.models.model import AnyScorer, Learned
     from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
     from sdgar.training.checkpoints import Checkpoints
@@ -384,7 +382,6 @@ class ShardedTraining:
         )
         return kind(system, data, seed=training.seed, device=training.device)
 
-    @cores.torch_threads()
     def _pass(
         self,
         phase: Phase,
@@ -395,33 +392,17 @@ class ShardedTraining:
         after: Fitted | None = None,
     ) -> Fitted:
         """Run one pass of the loop; only the validation users are ranked for."""
-        training = self.training
-
-        def report(epoch: EpochRecord) -> None:
-            if training.on_epoch is not None:
-                training.on_epoch(phase, epoch)
-
-        def evaluated(model: Learned) -> AnyScorer:
-            if training.memory is None or memory is None:
-                return model.scorer()
-            return weighted_sum(model.model(), memory, training.memory.usual)
-
         system = engine.system
         if valid is not None:
             system = replace(system, recommends=_Watched(engine, valid))
-        kept = training.checkpoints
-        fitted = None if kept is None else kept.finished(phase, system.learned)
-        if fitted is None:
-            fitted = fit(
-                system, engine, options, held_out=None if valid is None else valid.held_out,
-                seen=_NOBODY if valid is None else valid.seen, on_epoch=report, evaluated=evaluated,
-                keeper=None if kept is None else kept.keeper(phase, system.learned), after=after,
-            )  # fmt: skip
-            if kept is not None:
-                kept.finish(phase, fitted)
-        else:
-            for epoch in fitted.log:
-                report(epoch)
-        training.log += [(phase, epoch) for epoch in fitted.log]
-        training.positives += engine.blocks.shards.n_rows * len(fitted.log)
-        return fitted
+        return self.training.loop(
+            phase,
+            system,
+            lambda: engine,
+            options,
+            n_rows=engine.blocks.shards.n_rows,
+            held_out=None if valid is None else valid.held_out,
+            seen=_NOBODY if valid is None else valid.seen,
+            memory=memory,
+            after=after,
+        )

@@ -21,7 +21,7 @@ from sdgar.models.model import AnyScorer, Learned, Model
 from sdgar.models.sum import weighted_sum
 from sdgar.settings import KS, METRIC
 from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
+from sdgar.training.fit import EpochRecord, FitOptions, Fitted, fit
 from sdgar.training.memory import Memory
 from sdgar.training.trained import OnPhase, Phase, Seconds, Trained
 
@@ -94,7 +94,6 @@ class Training:
         if self.checkpoints is not None:
             self.started = self.checkpoints.started
 
-    @cores.torch_threads()
     def one_pass(
         self,
         phase: Phase,
@@ -106,7 +105,46 @@ class Training:
         *,
         hand_on: bool = False,
     ) -> Fitted:
-        """Run one pass of the loop with a fresh system, unless a checkpoint has its result.
+        """Run one pass of the loop with a fresh system; see ``loop``."""
+        without = {} if after is None and self.begin is None else {"start": False}
+        before = time.perf_counter()
+        with cores.torch_threads():
+            system = self.recipe.compose(data, seed=self.seed, device=self.device, **without)
+            if self.begin is not None:
+                self.begin(system, data)
+        self.start_seconds += time.perf_counter() - before
+        kind, self.why = choose_engine(self.engine, system, self.device)
+        self.chosen_engine = kind.name
+        self.deterministic = kind.deterministic(self.device)
+        return self.loop(
+            phase,
+            system,
+            lambda: kind(system, data, seed=self.seed, device=self.device),
+            options,
+            n_rows=len(data),
+            held_out=held_out,
+            seen=data.history if held_out is None else held_out.left_out(data),
+            memory=memory,
+            after=after,
+            hand_on=hand_on,
+        )
+
+    @cores.torch_threads()
+    def loop(
+        self,
+        phase: Phase,
+        system: System,
+        make_engine: Callable[[], Engine],
+        options: FitOptions,
+        *,
+        n_rows: int,
+        held_out: HeldOut | None,
+        seen: History,
+        memory: LocalItemWeights | None = None,
+        after: Fitted | None = None,
+        hand_on: bool = False,
+    ) -> Fitted:
+        """Run the loop over ``n_rows`` positives, unless a checkpoint has its result.
 
         Evaluations on held-out rows rank by the model with the item ``memory``, if there is one.
         ``after`` is a pass over fewer rows with the same ids, which handed on its state; this one
@@ -117,65 +155,34 @@ class Training:
             if self.on_epoch is not None:
                 self.on_epoch(phase, epoch)
 
-        without = {} if after is None and self.begin is None else {"start": False}
-        before = time.perf_counter()
-        system = self.recipe.compose(data, seed=self.seed, device=self.device, **without)
-        if self.begin is not None:
-            self.begin(system, data)
-        self.start_seconds += time.perf_counter() - before
-        make_engine, self.why = choose_engine(self.engine, system, self.device)
-        self.chosen_engine = make_engine.name
-        self.deterministic = make_engine.deterministic(self.device)
-        fitted = None
-        if self.checkpoints is not None:
-            fitted = self.checkpoints.finished(phase, system.learned)
-        if fitted is None:
-            engine = make_engine(system, data, seed=self.seed, device=self.device)
-            seen = data.history if held_out is None else held_out.left_out(data)
-            fitted = self._loop(
-                phase, system, engine, options, held_out, seen, memory, report, after
-            )
-            fitted.state = engine.state() if hand_on else None
-        else:
-            for epoch in fitted.log:
-                report(epoch)
-        self.log += [(phase, epoch) for epoch in fitted.log]
-        self.positives += len(data) * len(fitted.log)
-        return fitted
-
-    def _loop(
-        self,
-        phase: Phase,
-        system: System,
-        engine: Engine,
-        options: FitOptions,
-        held_out: HeldOut | None,
-        seen: History,
-        memory: LocalItemWeights | None,
-        report: OnEpoch,
-        after: Fitted | None,
-    ) -> Fitted:
         def evaluated(model: Learned) -> AnyScorer:
             if self.memory is None or memory is None:
                 return model.scorer()
             return weighted_sum(model.model(), memory, self.memory.usual)
 
-        keeper = None
-        if self.checkpoints is not None:
-            keeper = self.checkpoints.keeper(phase, system.learned)
-        fitted = fit(
-            system,
-            engine,
-            options,
-            held_out=held_out,
-            seen=seen,
-            on_epoch=report,
-            keeper=keeper,
-            evaluated=evaluated,
-            after=after,
-        )
-        if self.checkpoints is not None:
-            self.checkpoints.finish(phase, fitted)
+        kept = self.checkpoints
+        fitted = None if kept is None else kept.finished(phase, system.learned)
+        if fitted is None:
+            engine = make_engine()
+            fitted = fit(
+                system,
+                engine,
+                options,
+                held_out=held_out,
+                seen=seen,
+                on_epoch=report,
+                keeper=None if kept is None else kept.keeper(phase, system.learned),
+                evaluated=evaluated,
+                after=after,
+            )
+            if kept is not None:
+                kept.finish(phase, fitted)
+            fitted.state = engine.state() if hand_on else None
+        else:
+            for epoch in fitted.log:
+                report(epoch)
+        self.log += [(phase, epoch) for epoch in fitted.log]
+        self.positives += n_rows * len(fitted.log)
         return fitted
 
     def weighed(
