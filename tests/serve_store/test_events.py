@@ -84,8 +84,16 @@ def test_the_events_of_a_user_are_by_time_with_the_newest_last(store):
 def test_counts(store):
     assert (store.count_events(), store.last_number(), store.has_weights()) == (0, 0, False)
     store.add_events([Event("a", "1"), Event("a", "2"), Event("b", "2", weight=0.0)])
-    assert (store.count_events(), store.count_events("a"), store.events_of_item("2")) == (3, 2, 2)
-    assert (store.count_events("x"), store.events_of_item("x"), store.has_weights()) == (0, 0, True)
+    assert (store.count_events(), store.count_events("a"), store.count_events(item="2")) == (
+        3,
+        2,
+        2,
+    )
+    assert (store.count_events("x"), store.count_events(item="x"), store.has_weights()) == (
+        0,
+        0,
+        True,
+    )
     assert store.events_per_hour(3) == [0, 0, 3]
     assert sum(store.events_per_hour()) == 3
 
@@ -107,7 +115,7 @@ def test_hostile_texts_come_back_as_they_are(store):
         ((found,), _) = store.events_after(last)
         assert {found.user, found.item, found.kind, found.key, found.request} == {word}
         assert store.events_of(word)[0] == found
-        assert store.events_of_item(word) == store.count_events(word) == 1
+        assert store.count_events(item=word) == store.count_events(word) == 1
         assert store.count_events() == number + 1
 
 

@@ -21,7 +21,6 @@ def test_a_key_is_shown_once_and_kept_as_a_hash(store, url):
     assert key.hash == hashlib.sha256(secret.encode()).hexdigest()
     assert (key.name, key.role, key.revoked) == ("web", "write", False)
     assert abs(key.expires - end) < 1e-3
-    assert store.find_key(key.id) == key
     assert secret.split("_", 2)[2] not in repr(key)
 
 
@@ -34,8 +33,6 @@ def test_keys_are_listed_in_their_order_and_revoked(store):
     kept = store.keys()
     assert [key.revoked for key in kept] == [False, True, False]
     assert store.keys()[0].expires is None
-    assert store.find_key("nothing") is None
-    assert store.find_key("a\0") is None
 
 
 def test_bad_keys_are_refused(store):
@@ -78,7 +75,6 @@ def test_rates_count_what_follows_within_the_window(store):
     assert store.rates("buy", 101.0)["B"] == Rate(2, 1, 3, 2, 3, 2)
     assert store.rates("buy", 100.0, since=400.0) == {"A": Rate(1, 0, 1, 0, 1, 0)}
     assert store.rates("nothing", 100.0)["A"] == Rate(3, 0, 4, 0, 4, 0)
-    assert store.count_impressions() == 7
 
 
 def test_no_impressions_have_no_rates(store):
@@ -100,4 +96,3 @@ def test_the_last_wish_counts_and_every_server_reports(store):
     assert [(r.server, r.version, r.state, r.reason) for r in store.reports()] == [
         ("s1", "v2", "refused", "it's damaged"), ("s2", "v2", "serving", "")
     ]  # fmt: skip
-    store.ping()

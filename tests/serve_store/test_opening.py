@@ -6,13 +6,14 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import inspect, text
+from sqlalchemy import Connection, inspect, text
 
 from sdgar.errors import ArtifactError, DataError, ResourceError, SdgarError, UsageError
-from sdgar.serve.store import Address, Database, Event, schema
+from sdgar.serve.store import Address, Database, Event, database, schema
 
 
 def files_in(folder: Path) -> list[str]:
@@ -126,7 +127,7 @@ def test_a_file_that_is_no_database_stays_as_it_is(tmp_path):
     path = tmp_path / "events.csv"
     path.write_text("user,item\n" * 100)
     for read_only in (False, True):
-        with pytest.raises(DataError, match="not a SQLite database") as caught:
+        with pytest.raises(DataError, match="not a database") as caught:
             Database.open(f"sqlite:///{path}", read_only=read_only)
         assert caught.value.code == "not_a_store"
     assert path.read_text() == "user,item\n" * 100
@@ -182,7 +183,7 @@ def test_a_newer_store_is_refused(url):
         assert caught.value.code == "newer_store"
 
 
-def steps() -> tuple[schema.SchemaStep, ...]:
+def steps() -> tuple[Callable[[Connection], None], ...]:
     def colour(connection) -> None:
         connection.execute(text("ALTER TABLE events ADD COLUMN colour TEXT"))
 
@@ -190,15 +191,15 @@ def steps() -> tuple[schema.SchemaStep, ...]:
         connection.execute(text("UPDATE events SET colour = 'red'"))
 
     return (
-        schema.SchemaStep(2, "events have a colour", colour),
-        schema.SchemaStep(3, "all events are red", paint),
+        colour,
+        paint,
     )
 
 
 def test_an_older_store_takes_the_steps_that_it_lacks_once(url, monkeypatch):
     with Database.open(url) as store:
         store.add_events([Event("a", "1")])
-    monkeypatch.setattr(schema, "STEPS", steps())
+    monkeypatch.setattr(database, "STEPS", steps())
     with pytest.raises(ArtifactError, match="Open it once for writing") as caught:
         Database.open(url, read_only=True)
     assert caught.value.code == "older_store"
@@ -215,11 +216,11 @@ def test_a_step_that_fails_changes_nothing(url, monkeypatch):
         connection.execute(text("UPDATE no_such_table SET x = 1"))
 
     Database.open(url).close()
-    bad = (*steps(), schema.SchemaStep(4, "it fails", fails))
-    monkeypatch.setattr(schema, "STEPS", bad)
+    bad = (*steps(), fails)
+    monkeypatch.setattr(database, "STEPS", bad)
     with pytest.raises(Exception, match="no_such_table"):
         Database.open(url)
-    monkeypatch.setattr(schema, "STEPS", ())
+    monkeypatch.setattr(database, "STEPS", ())
     with Database.open(url) as store, store._reading() as connection:
         assert "colour" not in [c["name"] for c in inspect(connection).get_columns("events")]
 
@@ -228,7 +229,7 @@ def test_a_new_store_has_the_tables_of_the_newest_version(store):
     with store._reading() as connection:
         assert set(inspect(connection).get_table_names()) >= set(schema.METADATA.tables)
         version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar()
-    assert version == schema.newest_version()
+    assert version == database.newest_version()
 
 
 def test_many_open_a_new_store_at_once(url):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -18,15 +18,19 @@ from sdgar.data.tables import write_pieces
 from sdgar.errors import DataError, UsageError
 from sdgar.serve.store import Address, Database
 
-READ_COLUMNS = {
-    "user": "user_id",
-    "item": "item_id",
-    "kind": "kind",
-    "time": "time",
-    "weight": "weight",
-}
-"""The columns of a store for readers: their names, and the names in its table."""
-_TYPES: dict[str, Any] = {"time": pl.Int64, "weight": pl.Float64}
+_READ = ("user", "item", "kind", "time", "weight")
+"""The columns of a store for readers."""
+_EXPORTED = ("number", "user", "item", "kind", "time", "weight", "request", "key", "received")
+"""The columns of an exported table."""
+_TIMES = ("time", "received")
+_TYPES: dict[str, Any] = dict.fromkeys(("number", *_TIMES), pl.Int64) | {"weight": pl.Float64}
+"""The types of columns; all others are text."""
+
+
+def _frame(names: Sequence[str], columns: Sequence[Sequence[Any]]) -> pl.DataFrame:
+    """Return columns of a store as a table; times are microseconds since 1970."""
+    pairs = zip(names, columns, strict=True)
+    return pl.DataFrame([pl.Series(n, column, _TYPES.get(n, pl.String)) for n, column in pairs])
 
 
 class StoredEvents:
@@ -63,7 +67,7 @@ class StoredEvents:
                     code="no_rows",
                 )
             self._weighted = self._store.has_weights()
-            self.names = tuple(n for n in READ_COLUMNS if n != "weight" or self._weighted)
+            self.names = tuple(n for n in _READ if n != "weight" or self._weighted)
             self._open = opening.pop_all()
         return self
 
@@ -78,17 +82,11 @@ class StoredEvents:
     def chunks(self, used: dict[str, str]) -> Iterator[Chunk]:
         """Yield the used columns of all events; the number of an event is its row number."""
         names = [n for n in self.names if n in used.values() or n == "weight"]
-        wanted = [READ_COLUMNS[name] for name in names]
         parts = [_value(name, self._weighted).alias(role) for role, name in used.items()]
-        for rows in self._store.event_rows(wanted, last=self._last):
+        for rows in self._store.event_rows(names, last=self._last):
             numbers, *columns = zip(*rows, strict=True)
-            frame = pl.DataFrame(
-                [
-                    pl.Series(name, values, dtype=_TYPES.get(name, pl.String))
-                    for name, values in zip(names, columns, strict=True)
-                ]
-            )
-            yield Chunk(self._address.name, frame.select(parts), np.array(numbers, np.int64), "row")
+            frame = _frame(names, columns).select(parts)
+            yield Chunk(self._address.name, frame, np.array(numbers, np.int64), "row")
 
 
 def _value(name: str, weighted: bool) -> pl.Expr:
@@ -102,21 +100,6 @@ def _value(name: str, weighted: bool) -> pl.Expr:
     return column
 
 
-_EXPORT_COLUMNS: dict[str, tuple[str, Any]] = {
-    "number": ("number", pl.Int64),
-    "user": ("user_id", pl.String),
-    "item": ("item_id", pl.String),
-    "kind": ("kind", pl.String),
-    "time": ("time", pl.Int64),
-    "weight": ("weight", pl.Float64),
-    "request": ("request", pl.String),
-    "key": ("event_key", pl.String),
-    "received": ("received", pl.Int64),
-}
-"""The columns of an exported table, with their names and types in the store."""
-_TIME_COLUMNS = ("time", "received")
-
-
 def export_events(address: str | Address, path: Path) -> int:
     """Write all present events of a store to a table, complete or not at all; return their number.
 
@@ -124,17 +107,18 @@ def export_events(address: str | Address, path: Path) -> int:
     """
     with Database.open(address, read_only=True) as store:
         last = store.last_number()
-        types = {name: _id_type(store, name, last) for name in ("user", "item")}
+        casts = [pl.col(name).cast(pl.Datetime("us", "UTC")) for name in _TIMES]
+        casts += [pl.col(name).cast(_id_type(store, name, last)) for name in ("user", "item")]
         weighted = store.has_weights()
-        names = [name for name in _EXPORT_COLUMNS if name != "weight" or weighted]
+        names = [name for name in _EXPORTED if name != "weight" or weighted]
         count = 0
 
         def frames() -> Iterator[pl.DataFrame]:
             nonlocal count
-            yield _frame(names, [() for _ in names], types)
-            for rows in store.event_rows([_EXPORT_COLUMNS[n][0] for n in names[1:]], last=last):
+            yield _frame(names, [() for _ in names]).with_columns(casts)
+            for rows in store.event_rows(names[1:], last=last):
                 count += len(rows)
-                yield _frame(names, list(zip(*rows, strict=True)), types)
+                yield _frame(names, list(zip(*rows, strict=True))).with_columns(casts)
 
         write_pieces(frames(), path)
     return count
@@ -143,7 +127,7 @@ def export_events(address: str | Address, path: Path) -> int:
 def _id_type(store: Database, name: str, last: int) -> Any:
     """Return the type that keeps the spelling of all ids of a column."""
     fitting: list[Any] = [pl.Int64, pl.UInt64]
-    for rows in store.event_rows([_EXPORT_COLUMNS[name][0]], last=last):
+    for rows in store.event_rows([name], last=last):
         ids = pl.Series([row[-1] for row in rows], dtype=pl.String)
         fitting = [one for one in fitting if _spells(ids, one)]
         if not fitting:
@@ -154,16 +138,3 @@ def _id_type(store: Database, name: str, last: int) -> Any:
 def _spells(ids: pl.Series, dtype: Any) -> bool:
     integers = ids.cast(dtype, strict=False)
     return integers.null_count() == 0 and bool((integers.cast(pl.String) == ids).all())
-
-
-def _frame(names: list[str], columns: list[tuple[Any, ...]], types: dict[str, Any]) -> pl.DataFrame:
-    raw = pl.DataFrame(
-        [
-            pl.Series(name, values, dtype=_EXPORT_COLUMNS[name][1])
-            for name, values in zip(names, columns, strict=True)
-        ]
-    )
-    return raw.with_columns(
-        *(pl.col(name).cast(dtype) for name, dtype in types.items()),
-        *(pl.col(name).cast(pl.Datetime("us", "UTC")) for name in _TIME_COLUMNS),
-    )

@@ -51,8 +51,7 @@ async def _get(request: Request, side: Side, raw: str) -> Response:
     entry, events = None, 0
     if state.database is not None:
         entry = await asyncio.to_thread(state.database.get, side, raw)
-        count = state.database.count_events if side == "user" else state.database.events_of_item
-        events = await asyncio.to_thread(count, raw)
+        events = await asyncio.to_thread(state.database.count_events, **{side: raw})
     if not known and entry is None and not events:
         raise UsageError(f"there is no {side} {raw!r}.", code=f"unknown_{side}")
     return answer(_description(model_ids(ids, [raw])[0], entry, known=known, events=events))

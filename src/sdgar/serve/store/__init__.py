@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sdgar.serve.store.address import Address as Address
     from sdgar.serve.store.database import Database as Database
     from sdgar.serve.store.records import AddedEvents as AddedEvents
-    from sdgar.serve.store.records import Change as Change
     from sdgar.serve.store.records import Entry as Entry
     from sdgar.serve.store.records import Event as Event
     from sdgar.serve.store.records import Impression as Impression
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from sdgar.serve.store.records import StoredEvent as StoredEvent
 
 _HOME = {"Address": "address", "Database": "database"} | dict.fromkeys(
-    ("AddedEvents", "Change", "Entry", "Event", "Impression", "Key", "ModelRequest", "Rate",
+    ("AddedEvents", "Entry", "Event", "Impression", "Key", "ModelRequest", "Rate",
      "ServerReport", "StoredEvent"),
     "records",
 )  # fmt: skip

@@ -20,6 +20,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Executable,
     Table,
     collate,
     create_engine,
@@ -187,6 +188,16 @@ class Transactions:
         with translated_errors(self.address), self._engine.begin() as connection:
             yield connection
 
+    def _rows(self, query: Executable) -> Sequence[Any]:
+        """Return the rows of a query."""
+        with self._reading() as connection:
+            return connection.execute(query).all()
+
+    def _value(self, query: Executable) -> Any:
+        """Return the first value of a query, or None."""
+        with self._reading() as connection:
+            return connection.execute(query).scalar()
+
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         if self._read_only:
@@ -227,38 +238,20 @@ class Transactions:
         return collate(column, "C") if self.is_postgresql else column
 
 
-_SQLITE: dict[str, tuple[type[SdgarError], str, str]] = {
+_ERRORS: dict[str, tuple[type[SdgarError], str, str]] = {
     "SQLITE_BUSY": (
         ResourceError,
         "store_busy",
         "Another process has locked it. Try again, or use PostgreSQL for several servers.",
     ),
     "SQLITE_FULL": (ResourceError, "disk_full", "Free some space."),
-    "SQLITE_NOTADB": (
-        DataError,
-        "not_a_store",
-        "The file is not a SQLite database. Choose another name for the store.",
-    ),
+    "SQLITE_NOTADB": (DataError, "not_a_store", "Choose another name for the store."),
     "SQLITE_CORRUPT": (ArtifactError, "damaged_store", "Restore the file from a copy."),
-    "SQLITE_READONLY": (
-        UsageError,
-        "read_only_store",
-        "Check the permissions of the file and of its folder.",
-    ),
+    "SQLITE_READONLY": (UsageError, "read_only_store", "Check the permissions of the file."),
     "SQLITE_PERM": (ResourceError, "file_access", "Check the permissions of the file."),
-    "SQLITE_CANTOPEN": (
-        ResourceError,
-        "file_access",
-        "Check the path, and the permissions of the file and of its folder.",
-    ),
+    "SQLITE_CANTOPEN": (ResourceError, "file_access", "Check the path and its permissions."),
     "SQLITE_IOERR": (ResourceError, "file_access", "Check the disk."),
-}
-_POSTGRESQL: dict[str, tuple[type[SdgarError], str, str]] = {
-    "28": (
-        ResourceError,
-        "store_refused",
-        "Check user and password; PGPASSWORD or the file .pgpass may hold the password.",
-    ),
+    "28": (ResourceError, "store_refused", "Check user and password, PGPASSWORD and .pgpass."),
     "3D": (ResourceError, "no_such_store", "Create the database first: createdb NAME."),
     "25006": (UsageError, "read_only_store", "It is open for reading only."),
     "42501": (ResourceError, "store_refused", "Grant the user the right to create and use tables."),
@@ -267,6 +260,7 @@ _POSTGRESQL: dict[str, tuple[type[SdgarError], str, str]] = {
     "57": (ResourceError, "store_unreachable", "Check that the server runs."),
     "08": (ResourceError, "store_unreachable", "Check that the server runs."),
 }
+"""What the names of errors of SQLite and the codes of PostgreSQL begin with, and their cures."""
 _UNREACHABLE = (
     ResourceError,
     "store_unreachable",
@@ -292,7 +286,11 @@ def translated_errors(address: Address) -> Iterator[None]:
 
 
 def _translated(address: Address, error: exc.DBAPIError) -> SdgarError | None:
-    found = _of_sqlite(error) if address.path is not None else _of_postgresql(error)
+    """Return the error for one of the database; None if its cause is unknown."""
+    name = getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None)
+    found = next((one for known, one in _ERRORS.items() if (name or "").startswith(known)), None)
+    if name is None and address.path is None and isinstance(error, exc.OperationalError):
+        found = _UNREACHABLE
     if found is None:
         return None
     kind, code, cure = found
@@ -300,15 +298,3 @@ def _translated(address: Address, error: exc.DBAPIError) -> SdgarError | None:
     for secret in filter(None, (address.password, unquote(address.password or ""))):
         text = text.replace(secret, "***")
     return kind(f"the store {address} cannot be used: {text}. {cure}", code=code)
-
-
-def _of_sqlite(error: exc.DBAPIError) -> tuple[type[SdgarError], str, str] | None:
-    name = getattr(error.orig, "sqlite_errorname", "")
-    return next((found for known, found in _SQLITE.items() if name.startswith(known)), None)
-
-
-def _of_postgresql(error: exc.DBAPIError) -> tuple[type[SdgarError], str, str] | None:
-    state = getattr(error.orig, "sqlstate", None)
-    if state is None:
-        return _UNREACHABLE if isinstance(error, exc.OperationalError) else None
-    return next((found for known, found in _POSTGRESQL.items() if state.startswith(known)), None)

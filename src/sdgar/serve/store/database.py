@@ -5,39 +5,29 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from sqlalchemy import Connection, Row, Table, func, select, text, update
+from sqlalchemy import Connection, Table, func, insert, inspect, select, text, update
 
-from sdgar.errors import UsageError, unknown_name
+from sdgar.errors import ArtifactError, DataError, UsageError, unknown_name
 from sdgar.serve.store.address import Address
 from sdgar.serve.store.connections import SCHEMA_LOCK, Transactions, engine_of, translated_errors
 from sdgar.serve.store.entries import EntryTable
 from sdgar.serve.store.events import EventTable
 from sdgar.serve.store.impressions import ImpressionTable
-from sdgar.serve.store.records import (
-    MICROSECONDS,
-    MOST_LONG,
-    ROLES,
-    Key,
-    ModelRequest,
-    ServerReport,
-    checked_text,
-    optional_text,
-    searchable,
-    to_microseconds,
-)
+from sdgar.serve.store.records import ROLES, Key, ModelRequest, ServerReport
 from sdgar.serve.store.schema import (
     KEYS,
     METADATA,
     REPORTS,
     REQUESTED_MODELS,
     SCHEMA_VERSION,
-    migrate,
-    newest_version,
-    require_current,
-    schema_version,
+    now,
+    searchable,
+    to_records,
+    to_row,
 )
 
 _ID_BYTES, _SECRET_BYTES = 6, 32
@@ -55,15 +45,8 @@ class KeyTable(Transactions):
             raise unknown_name("role", role, ROLES)
         id = secrets.token_hex(_ID_BYTES)
         secret = f"sdgar_{id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
-        row = {
-            "id": id,
-            "name": checked_text(name, "name of a key"),
-            "role": role,
-            "hash": hashlib.sha256(secret.encode()).hexdigest(),
-            "created": time.time_ns() // 1000,
-            "expires": None if expires is None else to_microseconds(expires, "end of a key"),
-            "revoked": False,
-        }
+        digest = hashlib.sha256(secret.encode()).hexdigest()
+        row = to_row(KEYS, Key(id, name, role, digest, time.time(), expires), "a key")
         with self._writing() as connection:
             connection.execute(KEYS.insert().values(row))
         return secret
@@ -71,14 +54,7 @@ class KeyTable(Transactions):
     def keys(self) -> list[Key]:
         """Return all keys without their secrets, oldest first."""
         wanted = select(KEYS).order_by(KEYS.c.created, KEYS.c.id)
-        with self._reading() as connection:
-            return [_key(row) for row in connection.execute(wanted)]
-
-    def find_key(self, id: str) -> Key | None:
-        """Return the key with this id, or None."""
-        with self._reading() as connection:
-            row = connection.execute(select(KEYS).where(KEYS.c.id == searchable(id))).first()
-        return None if row is None else _key(row)
+        return to_records(Key, KEYS, self._rows(wanted))
 
     def revoke_key(self, id: str) -> bool:
         """Revoke a key for good; return whether there is one with this id."""
@@ -88,29 +64,13 @@ class KeyTable(Transactions):
         return bool(done.rowcount)
 
 
-def _key(row: Row[Any]) -> Key:
-    return Key(
-        id=row.id,
-        name=row.name,
-        role=row.role,
-        hash=row.hash,
-        created=row.created / MICROSECONDS,
-        expires=None if row.expires is None else row.expires / MICROSECONDS,
-        revoked=bool(row.revoked),
-    )
-
-
 class DeploymentTable(Transactions):
     """The requests for models and the servers' reports, by which servers agree on a model."""
 
     def request_model(self, version: str, name: str, group: str = "") -> int:
         """Request a model from all servers of a group; return the number of the request."""
-        row = {
-            "whose": optional_text(group, "name of a group") or "",
-            "version": checked_text(version, "version of a model"),
-            "name": checked_text(name, "name of a model", most=MOST_LONG),
-            "time": time.time_ns() // 1000,
-        }
+        request = ModelRequest(0, version, name, time.time(), group)
+        row = to_row(REQUESTED_MODELS, request, "a requested model")
         with self._writing() as connection:
             made = connection.execute(REQUESTED_MODELS.insert().values(row))
             (number,) = made.inserted_primary_key or (0,)
@@ -118,35 +78,85 @@ class DeploymentTable(Transactions):
 
     def requested_model(self, group: str = "") -> ModelRequest | None:
         """Return the latest request for a model of a group of servers, or None."""
-        own = select(REQUESTED_MODELS).where(REQUESTED_MODELS.c.whose == group)
-        with self._reading() as connection:
-            row = connection.execute(
-                own.order_by(REQUESTED_MODELS.c.number.desc()).limit(1)
-            ).first()
-        if row is None:
-            return None
-        return ModelRequest(row.number, row.version, row.name, row.time / MICROSECONDS)
+        own = select(REQUESTED_MODELS).where(REQUESTED_MODELS.c.group == group)
+        rows = self._rows(own.order_by(REQUESTED_MODELS.c.number.desc()).limit(1))
+        return next(iter(to_records(ModelRequest, REQUESTED_MODELS, rows)), None)
 
     def report(self, server: str, version: str, state: str, reason: str = "") -> None:
         """Store the report of a server on a model; its last report counts."""
-        row = {
-            "server": checked_text(server, "name of a server"),
-            "version": checked_text(version, "version of a model"),
-            "state": checked_text(state, "state of a server"),
-            "reason": optional_text(reason, "reason of a server", most=MOST_LONG) or "",
-            "time": time.time_ns() // 1000,
-        }
+        report = ServerReport(server, version, state, reason, time.time())
         with self._writing() as connection:
-            self._upsert(connection, REPORTS, [row])
+            self._upsert(connection, REPORTS, [to_row(REPORTS, report, "a report")])
 
     def reports(self) -> list[ServerReport]:
         """Return the last report of every server, ordered by name."""
-        with self._reading() as connection:
-            rows = connection.execute(select(REPORTS).order_by(REPORTS.c.server)).all()
-        return [
-            ServerReport(row.server, row.version, row.state, row.reason, row.time / MICROSECONDS)
-            for row in rows
-        ]
+        return to_records(
+            ServerReport, REPORTS, self._rows(select(REPORTS).order_by(REPORTS.c.server))
+        )
+
+
+STEPS: tuple[Callable[[Connection], None], ...] = ()
+"""Functions that change the tables of an older store, from version 1 to those of ``METADATA``.
+
+A new store gets the newest tables, and an older one takes the steps that it lacks. To change a
+table, add a step; a step never changes once it was published.
+"""
+
+
+def newest_version() -> int:
+    """Return the version of the schema of this code."""
+    return 1 + len(STEPS)
+
+
+def schema_version(connection: Connection, address: Address) -> int:
+    """Return the version of a store's schema, 0 without tables; raise for a foreign database."""
+    names = set(inspect(connection).get_table_names())
+    if SCHEMA_VERSION.name not in names:
+        foreign = names if address.path is not None else names & set(METADATA.tables)
+        if foreign:
+            raise DataError(
+                f"{address} is a database of another program: it has the tables "
+                f"{', '.join(sorted(foreign)[:5])}, and no {SCHEMA_VERSION.name}. Choose "
+                "another one.",
+                code="not_a_store",
+            )
+        return 0
+    found = connection.execute(select(func.max(SCHEMA_VERSION.c.version))).scalar()
+    version = int(found or 0)
+    if version > newest_version():
+        raise ArtifactError(
+            f"the store {address} was made by a newer sdgar: its tables have version {version}, "
+            f"and this sdgar supports up to {newest_version()}. Upgrade it: pip install --upgrade "
+            "'sdgar[serve]'.",
+            code="newer_store",
+        )
+    return version
+
+
+def require_current(version: int, address: Address) -> None:
+    """Raise if a store that is open for reading only has no tables, or older ones."""
+    if version == 0:
+        raise DataError(
+            f"{address} holds no store yet. `sdgar serve` and `sdgar keys add` create one.",
+            code="no_such_store",
+        )
+    if version < newest_version():
+        raise ArtifactError(
+            f"the tables of the store {address} have version {version}, and {newest_version()} is "
+            "required. Open it once for writing, as `sdgar serve` does: that brings it up to date.",
+            code="older_store",
+        )
+
+
+def migrate(connection: Connection, version: int) -> None:
+    """Create the tables of a new store, or apply the steps that an older one lacks."""
+    if version == 0:
+        METADATA.create_all(connection)
+    else:
+        for step in STEPS[version - 1 :]:
+            step(connection)
+    for number in range(version + 1, newest_version() + 1):
+        connection.execute(insert(SCHEMA_VERSION).values(version=number, applied=now()))
 
 
 class Database(EventTable, EntryTable, KeyTable, ImpressionTable, DeploymentTable):
@@ -173,11 +183,6 @@ class Database(EventTable, EntryTable, KeyTable, ImpressionTable, DeploymentTabl
     def close(self) -> None:
         """Close all unused connections."""
         self._engine.dispose()
-
-    def ping(self) -> None:
-        """Raise if the store does not respond."""
-        with self._reading() as connection:
-            connection.execute(text("SELECT 1"))
 
     def __enter__(self) -> Self:
         return self
@@ -234,8 +239,9 @@ def copy_store(source: Database, target: Database) -> dict[str, int]:
 def _copy_table(reading: Connection, writing: Connection, table: Table) -> int:
     count = 0
     rows = reading.execute(select(table).execution_options(yield_per=_AT_ONCE))
-    for some in rows.mappings().partitions():
-        writing.execute(table.insert(), [dict(row) for row in some])
+    for some in rows.partitions():
+        rows_by_key = [dict(zip(table.c.keys(), row, strict=True)) for row in some]
+        writing.execute(table.insert(), rows_by_key)
         count += len(some)
     return count
 

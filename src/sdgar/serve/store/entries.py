@@ -1,41 +1,37 @@
-"""Entries of items and users: stored, searched, and tracked by servers that cache them.
+"""Entries of items and users: stored, searched, and cached by servers.
 
-Every change has a number from one counter. The counter's row is locked until the change is
-committed, so that numbers become visible in their order on PostgreSQL too.
+Every change raises one counter, by which servers notice that their cache is out of date. The
+counter's row is locked until the change is committed, so that changes become visible in order.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, case, delete, exists, func, or_, select
+from sqlalchemy import Connection, and_, case, delete, exists, func, or_, select
 
 from sdgar.errors import DataError, unknown_name
 from sdgar.serve.store.connections import Transactions
-from sdgar.serve.store.records import (
+from sdgar.serve.store.records import SIDES, Entry, Side
+from sdgar.serve.store.schema import (
+    COUNTERS,
+    ENTRIES,
+    ENTRY_CATEGORIES,
+    EVENTS,
+    FIRST_MET,
     MICROSECONDS,
-    MOST_LONG,
-    SIDES,
-    Change,
-    Entry,
-    Side,
-    checked_id,
-    checked_text,
-    finite_number,
-    optional_text,
-    require_at_most,
+    now,
     searchable,
+    to_records,
+    to_row,
 )
-from sdgar.serve.store.schema import CHANGES, COUNTERS, ENTRIES, ENTRY_CATEGORIES, EVENTS, FIRST_MET
 
 _COUNTER = "catalogue"
 _AT_ONCE = 500
-"""The maximum number of ids in one query, and of entries in one transaction."""
-_MOST_CATEGORIES, _MOST_FEATURES = 100, 1000
+"""The maximum number of ids in one query, and of entries in one statement."""
 
 
 class EntryTable(Transactions):
@@ -48,12 +44,11 @@ class EntryTable(Transactions):
     def entries_of(self, side: Side, ids: Iterable[str]) -> dict[str, Entry]:
         """Return entries by their ids; ids without an entry are left out."""
         _require_side(side)
-        found: dict[str, Entry] = {}
-        with self._reading() as connection:
-            for some in _batches(dict.fromkeys(map(searchable, ids))):
-                wanted = select(ENTRIES).where(ENTRIES.c.side == side, ENTRIES.c.id.in_(some))
-                found |= {row.id: _entry(row) for row in connection.execute(wanted)}
-        return found
+        found: list[Entry] = []
+        for some in _batches(dict.fromkeys(map(searchable, ids))):
+            wanted = select(ENTRIES).where(ENTRIES.c.side == side, ENTRIES.c.id.in_(some))
+            found += to_records(Entry, ENTRIES, self._rows(wanted))
+        return {entry.id: entry for entry in found}
 
     def put(self, side: Side, entry: Entry) -> None:
         """Store an entry; replace an earlier one."""
@@ -62,12 +57,12 @@ class EntryTable(Transactions):
     def put_all(self, side: Side, entries: Iterable[Entry]) -> int:
         """Store entries, all or none, and return their number; the last one of an id counts."""
         _require_side(side)
-        count, now = 0, time.time_ns() // 1000
+        count, when = 0, now()
         with self._writing() as connection:
+            self._count_change(connection)
             for some in _batches(entries):
-                number = self._next(connection)
-                rows = {row["id"]: row for row in (_row(side, entry, now) for entry in some)}
-                self._replace(connection, side, rows, number)
+                rows = {row["id"]: row for row in (_row(side, entry, when) for entry in some)}
+                self._replace(connection, side, list(rows.values()))
                 count += len(some)
         return count
 
@@ -76,16 +71,15 @@ class EntryTable(Transactions):
         _require_side(side)
         id = searchable(id)
         with self._writing() as connection:
-            number = self._next(connection)
+            self._count_change(connection)
             gone = connection.execute(
                 delete(ENTRIES).where(ENTRIES.c.side == side, ENTRIES.c.id == id)
             )
             if not gone.rowcount:
                 return False
-            self._upsert(connection, CHANGES, [{"side": side, "id": id, "number": number}])
             if side == "item":  # an item without entry and events is new again
-                met = exists().where(EVENTS.c.item_id == id)
-                connection.execute(delete(FIRST_MET).where(FIRST_MET.c.item_id == id, ~met))
+                met = exists().where(EVENTS.c.item == id)
+                connection.execute(delete(FIRST_MET).where(FIRST_MET.c.item == id, ~met))
         return True
 
     def search(
@@ -107,14 +101,12 @@ class EntryTable(Transactions):
         equals = ENTRIES.c.found_by_name == wanted
         rank = case((ENTRIES.c.id == text, 0), (begins, 1), (equals, 2), else_=3)
         query = query.order_by(rank, self._in_byte_order(ENTRIES.c.id)).limit(limit)
-        with self._reading() as connection:
-            return [_entry(row) for row in connection.execute(query)]
+        return to_records(Entry, ENTRIES, self._rows(query))
 
     def hidden_items(self) -> list[str]:
         """Return the ids of the items that are never recommended."""
         wanted = select(ENTRIES.c.id).where(ENTRIES.c.hidden, ENTRIES.c.side == "item")
-        with self._reading() as connection:
-            return list(connection.execute(wanted.order_by(ENTRIES.c.id)).scalars())
+        return [id for (id,) in self._rows(wanted.order_by(ENTRIES.c.id))]
 
     def categories(self) -> dict[str, int]:
         """Return the number of items of each category; hidden items do not count."""
@@ -129,18 +121,15 @@ class EntryTable(Transactions):
             .group_by(name)
             .order_by(func.count().desc(), self._in_byte_order(name))
         )
-        with self._reading() as connection:
-            return {row[0]: int(row[1]) for row in connection.execute(wanted)}
+        return {category: int(count) for category, count in self._rows(wanted)}
 
     def items_in(self, categories: Iterable[str]) -> list[str]:
         """Return the ids of the items in any of these categories."""
-        found: dict[str, None] = {}
-        with self._reading() as connection:
-            for some in _batches(dict.fromkeys(map(searchable, categories))):
-                wanted = select(ENTRY_CATEGORIES.c.id).where(
-                    ENTRY_CATEGORIES.c.category.in_(some), ENTRY_CATEGORIES.c.side == "item"
-                )
-                found |= dict.fromkeys(connection.execute(wanted).scalars())
+        found: set[str] = set()
+        own = ENTRY_CATEGORIES.c
+        for some in _batches(dict.fromkeys(map(searchable, categories))):
+            wanted = select(own.id).where(own.category.in_(some), own.side == "item")
+            found.update(id for (id,) in self._rows(wanted))
         return sorted(found)
 
     def latest(self, limit: int = 10, category: str | None = None) -> list[tuple[str, float]]:
@@ -148,64 +137,42 @@ class EntryTable(Transactions):
 
         Hidden items are left out.
         """
-        item = FIRST_MET.c.item_id
+        item = FIRST_MET.c.item
         hidden = exists().where(ENTRIES.c.side == "item", ENTRIES.c.id == item, ENTRIES.c.hidden)
         wanted = select(FIRST_MET).where(~hidden)
         if category is not None:
             wanted = wanted.where(_in_category(category, item, "item"))
         wanted = wanted.order_by(FIRST_MET.c.time.desc(), item).limit(limit)
-        with self._reading() as connection:
-            return [(i, when / MICROSECONDS) for i, when in connection.execute(wanted)]
+        return [(id, when / MICROSECONDS) for id, when in self._rows(wanted)]
 
     def catalogue_version(self) -> int:
         """Return the number of the last change of any entry, 0 without changes."""
         wanted = select(COUNTERS.c.value).where(COUNTERS.c.name == _COUNTER)
-        with self._reading() as connection:
-            return int(connection.execute(wanted).scalar() or 0)
+        return int(self._value(wanted) or 0)
 
-    def changed_after(self, number: int, limit: int = 1000) -> tuple[list[Change], int]:
-        """Return the changes after a number, in order, and the number for the next call.
-
-        Entries that were stored together share a number, and are returned together.
-        """
-        wanted = select(CHANGES).where(CHANGES.c.number > number).order_by(CHANGES.c.number)
-        with self._reading() as connection:
-            rows = connection.execute(wanted.limit(limit)).all()
-            if len(rows) == limit:
-                last = CHANGES.c.number <= rows[-1].number
-                rows = connection.execute(wanted.where(last)).all()
-        found = [Change(row.number, row.side, row.id) for row in rows]
-        return found, found[-1].number if found else number
-
-    def _next(self, connection: Connection) -> int:
-        """Return the number of a new change; other changes wait until this one is committed."""
+    def _count_change(self, connection: Connection) -> None:
+        """Count a change; other changes wait until this one is committed."""
         made = self._insert(COUNTERS).values(name=_COUNTER, value=1)
-        made = made.on_conflict_do_update(
-            index_elements=["name"], set_={"value": COUNTERS.c.value + 1}
+        counted = made.on_conflict_do_update(
+            index_elements=[COUNTERS.c.name], set_={"value": COUNTERS.c.value + 1}
         )
-        return int(connection.execute(made.returning(COUNTERS.c.value)).scalar_one())
+        connection.execute(counted)
 
-    def _replace(
-        self, connection: Connection, side: Side, rows: Mapping[str, dict[str, Any]], number: int
-    ) -> None:
-        self._upsert(connection, ENTRIES, list(rows.values()))
+    def _replace(self, connection: Connection, side: Side, rows: Sequence[dict[str, Any]]) -> None:
+        self._upsert(connection, ENTRIES, rows)
         own = ENTRY_CATEGORIES.c
-        connection.execute(delete(ENTRY_CATEGORIES).where(own.side == side, own.id.in_(rows)))
+        ids = [row["id"] for row in rows]
+        connection.execute(delete(ENTRY_CATEGORIES).where(own.side == side, own.id.in_(ids)))
         pairs = [
-            {"category": category, "side": side, "id": id}
-            for id, row in rows.items()
+            {"category": category, "side": side, "id": row["id"]}
+            for row in rows
             for category in json.loads(row["categories"])
         ]
         if pairs:
             connection.execute(ENTRY_CATEGORIES.insert(), pairs)
-        self._upsert(
-            connection, CHANGES, [{"side": side, "id": id, "number": number} for id in rows]
-        )
         if side == "item":
             met = self._insert(FIRST_MET).on_conflict_do_nothing()
-            connection.execute(
-                met, [{"item_id": id, "time": row["updated"]} for id, row in rows.items()]
-            )
+            connection.execute(met, [{"item": row["id"], "time": row["updated"]} for row in rows])
 
 
 def put_table(store: EntryTable, side: Side, entries: Callable[[], Iterable[Entry]]) -> int:
@@ -237,47 +204,8 @@ def _batches(many: Iterable[Any]) -> Iterator[Sequence[Any]]:
         yield batch
 
 
-def _row(side: Side, entry: Entry, now: int) -> dict[str, Any]:
+def _row(side: Side, entry: Entry, when: int) -> dict[str, Any]:
     what = f"an entry of {'an item' if side == 'item' else 'a user'}"
-    id = checked_id(entry.id, f"id of {what}")
-    name = optional_text(entry.name, f"name of {what}", most=MOST_LONG)
-    categories = [
-        checked_text(one, f"category of {what}") for one in dict.fromkeys(entry.categories)
-    ]
-    require_at_most(categories, _MOST_CATEGORIES, f"categories of {what}")
-    require_at_most(entry.features, _MOST_FEATURES, f"features of {what}")
-    return {
-        "side": side,
-        "id": id,
-        "name": name,
-        "picture": optional_text(entry.picture, f"picture of {what}", most=MOST_LONG),
-        "categories": _json(categories),
-        "features": _json(dict(_feature(n, v, what) for n, v in entry.features.items())),
-        "hidden": bool(entry.hidden),
-        "updated": now,
-        "found_by_id": id.casefold(),
-        "found_by_name": (name or "").casefold(),
-    }
-
-
-def _feature(name: Any, value: Any, what: str) -> tuple[str, float | str]:
-    name = checked_text(name, f"name of a feature of {what}")
-    if isinstance(value, str):
-        return name, optional_text(value, f"feature of {what}", most=MOST_LONG) or ""
-    return name, finite_number(value, f"feature of {what}")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _entry(row: Row[Any]) -> Entry:
-    return Entry(
-        id=row.id,
-        name=row.name,
-        picture=row.picture,
-        categories=tuple(json.loads(row.categories)),
-        features=json.loads(row.features),
-        hidden=bool(row.hidden),
-        updated=row.updated / MICROSECONDS,
-    )
+    row = to_row(ENTRIES, entry, what, side=side, updated=when)
+    found_by = {"found_by_id": row["id"], "found_by_name": row["name"] or ""}
+    return row | {name: text.casefold() for name, text in found_by.items()}

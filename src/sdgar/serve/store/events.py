@@ -8,26 +8,22 @@ numbers until its commit is visible to all.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from sdgar.serve.store.connections import EVENTS_LOCK, Transactions
-from sdgar.serve.store.records import (
+from sdgar.serve.store.records import AddedEvents, Event, StoredEvent
+from sdgar.serve.store.schema import (
+    EVENTS,
+    FIRST_MET,
     MICROSECONDS,
-    AddedEvents,
-    Event,
-    StoredEvent,
-    checked_id,
-    checked_text,
-    finite_number,
-    optional_text,
+    now,
     searchable,
-    to_microseconds,
+    to_records,
+    to_row,
 )
-from sdgar.serve.store.schema import EVENTS, FIRST_MET
 
 _HOUR = 3600 * MICROSECONDS
 _BATCH = 50_000
@@ -42,27 +38,35 @@ class EventTable(Transactions):
 
         An event is not stored again if the store has its key already.
         """
-        now = time.time_ns() // 1000
-        rows = [_row(event, now) for event in events]
+        arrival = {"received": now()}
+        with_time = arrival | {"time": arrival["received"]}
+        rows = [
+            to_row(EVENTS, event, "an event", **(with_time if event.time is None else arrival))
+            for event in events
+        ]
         if not rows:
             return AddedEvents(0, 0)
         first: dict[str, int] = {}
         for row in rows:
-            first[row["item_id"]] = min(row["time"], first.get(row["item_id"], row["time"]))
-        made = self._insert(EVENTS).on_conflict_do_nothing(index_elements=["event_key"])
-        met = self._insert(FIRST_MET)
-        met = met.on_conflict_do_update(
-            index_elements=["item_id"],
-            set_={"time": met.excluded.time},
-            where=met.excluded.time < FIRST_MET.c.time,
-        )
+            first[row["item"]] = min(row["time"], first.get(row["item"], row["time"]))
+        made = self._insert(EVENTS).on_conflict_do_nothing(index_elements=[EVENTS.c.key])
         with self._writing() as connection:
             self._hold_lock(connection, EVENTS_LOCK)
             stored = connection.execute(made.returning(EVENTS.c.number), rows).all()
             if stored:
-                pairs = [{"item_id": item, "time": when} for item, when in sorted(first.items())]
-                connection.execute(met, pairs)
+                self._note_first_met(connection, first)
         return AddedEvents(len(stored), len(rows) - len(stored))
+
+    def _note_first_met(self, connection: Connection, first: Mapping[str, int]) -> None:
+        """Store the time when each item was first met, unless an earlier one is stored."""
+        met = self._insert(FIRST_MET)
+        met = met.on_conflict_do_update(
+            index_elements=[FIRST_MET.c.item],
+            set_={"time": met.excluded.time},
+            where=met.excluded.time < FIRST_MET.c.time,
+        )
+        pairs = [{"item": item, "time": when} for item, when in sorted(first.items())]
+        connection.execute(met, pairs)
 
     def events_after(self, number: int, limit: int = 1000) -> tuple[list[StoredEvent], int]:
         """Return events with higher numbers in order, and the last number among them.
@@ -71,55 +75,45 @@ class EventTable(Transactions):
         meanwhile. Without new events, the same number is returned.
         """
         wanted = select(EVENTS).where(EVENTS.c.number > number).order_by(EVENTS.c.number)
-        with self._reading() as connection:
-            found = [_stored(row) for row in connection.execute(wanted.limit(limit))]
+        found = to_records(StoredEvent, EVENTS, self._rows(wanted.limit(limit)))
         return found, found[-1].number if found else number
 
     def last_number(self) -> int:
         """Return the number of the newest event, 0 without events."""
-        with self._reading() as connection:
-            return int(connection.execute(select(func.max(EVENTS.c.number))).scalar() or 0)
+        return int(self._value(select(func.max(EVENTS.c.number))) or 0)
 
     def events_of(self, user: str, limit: int = 1000) -> list[StoredEvent]:
         """Return the newest events of a user, ordered by their time, the newest last."""
         wanted = (
             select(EVENTS)
-            .where(EVENTS.c.user_id == searchable(user))
+            .where(EVENTS.c.user == searchable(user))
             .order_by(EVENTS.c.time.desc(), EVENTS.c.number.desc())
         )
-        with self._reading() as connection:
-            return [_stored(row) for row in connection.execute(wanted.limit(limit))][::-1]
+        return to_records(StoredEvent, EVENTS, self._rows(wanted.limit(limit)))[::-1]
 
-    def count_events(self, user: str | None = None) -> int:
-        """Return the number of events, of all users or of one."""
+    def count_events(self, user: str | None = None, *, item: str | None = None) -> int:
+        """Return the number of events, of all, or of a user or an item."""
         wanted = select(func.count()).select_from(EVENTS)
         if user is not None:
-            wanted = wanted.where(EVENTS.c.user_id == searchable(user))
-        with self._reading() as connection:
-            return int(connection.execute(wanted).scalar_one())
-
-    def events_of_item(self, item: str) -> int:
-        """Return the number of events of an item."""
-        wanted = select(func.count()).where(EVENTS.c.item_id == searchable(item))
-        with self._reading() as connection:
-            return int(connection.execute(wanted).scalar_one())
+            wanted = wanted.where(EVENTS.c.user == searchable(user))
+        if item is not None:
+            wanted = wanted.where(EVENTS.c.item == searchable(item))
+        return int(self._value(wanted))
 
     def events_per_hour(self, hours: int = 24) -> list[int]:
         """Return the number of events received in each of the last hours; the last one ends now."""
-        start = time.time_ns() // 1000 - hours * _HOUR
+        start = now() - hours * _HOUR
         hour = ((EVENTS.c.received - start) // _HOUR).label("hour")
         wanted = select(hour, func.count()).where(EVENTS.c.received > start).group_by(hour)
         counts = [0] * hours
-        with self._reading() as connection:
-            for at, count in connection.execute(wanted):
-                counts[min(int(at), hours - 1)] += int(count)
+        for at, count in self._rows(wanted):
+            counts[min(int(at), hours - 1)] += int(count)
         return counts
 
     def has_weights(self) -> bool:
         """Return whether any event has a weight."""
         wanted = select(EVENTS.c.number).where(EVENTS.c.weight.is_not(None)).limit(1)
-        with self._reading() as connection:
-            return connection.execute(wanted).first() is not None
+        return self._value(wanted) is not None
 
     def event_rows(
         self, columns: Sequence[str], *, last: int, batch: int = _BATCH
@@ -131,39 +125,6 @@ class EventTable(Transactions):
         chosen = [EVENTS.c.number, *(EVENTS.c[name] for name in columns)]
         wanted = select(*chosen).where(EVENTS.c.number <= last).order_by(EVENTS.c.number)
         number = -1
-        while True:
-            with self._reading() as connection:
-                after = wanted.where(EVENTS.c.number > number).limit(batch)
-                rows = connection.execute(after).all()
-            if not rows:
-                return
+        while rows := self._rows(wanted.where(EVENTS.c.number > number).limit(batch)):
             number = rows[-1].number
             yield rows
-
-
-def _row(event: Event, now: int) -> dict[str, Any]:
-    weight = event.weight
-    return {
-        "user_id": checked_id(event.user, "user id of an event"),
-        "item_id": checked_id(event.item, "item id of an event"),
-        "kind": checked_text(event.kind, "kind of an event"),
-        "time": now if event.time is None else to_microseconds(event.time, "time of an event"),
-        "weight": None if weight is None else finite_number(weight, "weight of an event"),
-        "event_key": optional_text(event.key, "key of an event"),
-        "request": optional_text(event.request, "request of an event"),
-        "received": now,
-    }
-
-
-def _stored(row: Row[Any]) -> StoredEvent:
-    return StoredEvent(
-        number=row.number,
-        user=row.user_id,
-        item=row.item_id,
-        kind=row.kind,
-        time=row.time / MICROSECONDS,
-        weight=row.weight,
-        key=row.event_key,
-        request=row.request,
-        received=row.received / MICROSECONDS,
-    )

@@ -1,13 +1,10 @@
-"""The records of a store, and the checks of what goes into it; ids are text."""
+"""The records of a store; ids are text."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from sdgar.errors import DataError
+from typing import Literal
 
 Side = Literal["item", "user"]
 """Whether an entry is about an item or about a user."""
@@ -36,26 +33,12 @@ class Event:
     """The id of the request whose answer led to the event; None if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event in the store."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvent(Event):
+    """An event in the store, which has a time."""
 
     number: int
     """The number of the event; later events have higher ones."""
-    user: str
-    """The id of the user."""
-    item: str
-    """The id of the item."""
-    kind: str
-    """The kind of the event."""
-    time: float
-    """The seconds since 1970 when it happened."""
-    weight: float | None
-    """The weight of the event, if it has one."""
-    key: str | None
-    """The key by which a repeated event is recognised, if it has one."""
-    request: str | None
-    """The id of the request whose answer led to the event, if known."""
     received: float
     """The seconds since 1970 when it was stored."""
 
@@ -91,18 +74,6 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """The last change of an entry; deletion is a change too."""
-
-    number: int
-    """The number of the change; later changes have higher ones."""
-    side: Side
-    """Whether the entry is about an item or about a user."""
-    id: str
-    """The id of the item or user."""
-
-
-@dataclass(frozen=True, slots=True)
 class Key:
     """An API key, without its secret."""
 
@@ -118,7 +89,7 @@ class Key:
     """The seconds since 1970 when it was created."""
     expires: float | None
     """The seconds since 1970 when it expires; None for never."""
-    revoked: bool
+    revoked: bool = False
     """Whether it was revoked."""
 
 
@@ -172,6 +143,8 @@ class ModelRequest:
     """The name of the model, by which servers find it."""
     time: float
     """The seconds since 1970 of the request."""
+    group: str = ""
+    """The name of the group of servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,82 +161,3 @@ class ServerReport:
     """The reason for this state, in words; empty if there is none."""
     time: float
     """The seconds since 1970 of the report."""
-
-
-MOST_BYTES = 256
-"""The maximum size of an id in UTF-8 bytes, the same as in files of events."""
-MOST_CHARACTERS = 256
-"""The maximum length of a kind, a key, a category or another short text."""
-MOST_LONG = 2048
-"""The maximum length of a name, of the address of a picture, or of a text feature."""
-MICROSECONDS = 1_000_000
-"""Microseconds per second; times are stored as integers."""
-_LAST_SECOND = 253_402_300_800
-"""The beginning of the year 10000, the limit for times in files too."""
-
-
-def checked_id(value: Any, what: str) -> str:
-    """Return an id as text; raise if it is missing, too long, or neither text nor integer."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    text = checked_text(value, what, most=MOST_BYTES)
-    if len(text.encode()) > MOST_BYTES:
-        raise _refused(what, value, f"has more than {MOST_BYTES} bytes")
-    return text
-
-
-def checked_text(value: Any, what: str, *, most: int = MOST_CHARACTERS) -> str:
-    """Return a text; raise if it is empty, too long, or cannot be stored in a database."""
-    if not isinstance(value, str):
-        raise _refused(what, value, f"has type {type(value).__name__} and must be text")
-    if not value:
-        raise _refused(what, value, "is empty")
-    if len(value) > most:
-        raise _refused(what, value, f"has more than {most:,} characters")
-    if "\0" in value:
-        raise _refused(what, value, "has a NUL character, which databases cannot store")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise _refused(what, value, "is not valid Unicode") from None
-    return value
-
-
-def optional_text(value: Any, what: str, *, most: int = MOST_CHARACTERS) -> str | None:
-    """Return a checked text, or None if it is missing or empty."""
-    return None if value is None or value == "" else checked_text(value, what, most=most)
-
-
-def searchable(value: Any) -> str:
-    """Return a text to search for; an empty one, which no row has, if no store can hold it."""
-    text = str(value)
-    can_be_stored = "\0" not in text and text.encode(errors="ignore").decode() == text
-    return text if can_be_stored else ""
-
-
-def finite_number(value: Any, what: str) -> float:
-    """Return a finite number; raise for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise _refused(what, value, "must be a finite number")
-    return float(value)
-
-
-def to_microseconds(seconds: Any, what: str) -> int:
-    """Return a time as microseconds since 1970; raise if it is out of range."""
-    number = finite_number(seconds, what)
-    if not 0 <= number < _LAST_SECOND:
-        raise _refused(what, seconds, "must be in seconds since 1970, before the year 10000")
-    return round(number * MICROSECONDS)
-
-
-def require_at_most(values: Sized, most: int, what: str) -> None:
-    """Raise if there are too many values."""
-    if len(values) > most:
-        raise DataError(
-            f"there are {len(values):,} {what}, and {most:,} are allowed. Nothing was stored.",
-            code="bad_record",
-        )
-
-
-def _refused(what: str, value: Any, why: str) -> DataError:
-    return DataError(f"the {what} {value!r:.60} {why}. Nothing was stored.", code="bad_record")

@@ -1,21 +1,22 @@
-"""The tables of a store, and the steps that bring an older store up to date.
+"""The tables of a store, and how records become their rows.
 
-Times are to_microseconds since 1970, ids are text. A new store gets the tables below. An older one
-takes the steps that it lacks, in the order of their numbers. To change a table, add such a step; a
-step never changes once it was published.
+A column holds a field of records. Its kind says how a value is checked, stored and read again:
+times are microseconds since 1970, ids are text.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sized
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Connection,
     Double,
     ForeignKeyConstraint,
     Index,
@@ -23,19 +24,188 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    func,
-    insert,
-    inspect,
-    select,
 )
 
-from sdgar.errors import ArtifactError, DataError
-from sdgar.serve.store.address import Address
+from sdgar.errors import DataError
+
+Record = TypeVar("Record")
+_MOST_BYTES = 256
+"""The maximum size of an id in UTF-8 bytes, the same as in files of events."""
+_MOST_LONG = 2048
+"""The maximum length of a name, of the address of a picture, or of a text feature."""
+_MOST_CATEGORIES, _MOST_FEATURES = 100, 1000
+MICROSECONDS = 1_000_000
+"""Microseconds per second; times are stored as integers."""
+_LAST_SECOND = 253_402_300_800
+"""The beginning of the year 10000, the limit for times in files too."""
+
+
+def now() -> int:
+    """Return the present in microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+def searchable(value: Any) -> str:
+    """Return a text to search for; an empty one, which no row has, if no store can hold it."""
+    text = str(value)
+    can_be_stored = "\0" not in text and text.encode(errors="ignore").decode() == text
+    return text if can_be_stored else ""
+
+
+def _id(value: Any, what: str) -> str:
+    """Return an id as text; raise if it is missing, too long, or neither text nor integer."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    text = _text(value, what)
+    if len(text.encode()) > _MOST_BYTES:
+        raise _refused(what, value, f"has more than {_MOST_BYTES} bytes")
+    return text
+
+
+def _text(value: Any, what: str, most: int = 256) -> str:
+    """Return a text; raise if it is empty, too long, or cannot be stored in a database."""
+    if not isinstance(value, str):
+        raise _refused(what, value, f"has type {type(value).__name__} and must be text")
+    if not value:
+        raise _refused(what, value, "is empty")
+    if len(value) > most:
+        raise _refused(what, value, f"has more than {most:,} characters")
+    if "\0" in value:
+        raise _refused(what, value, "has a NUL character, which databases cannot store")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _refused(what, value, "is not valid Unicode") from None
+    return value
+
+
+def _long_text(value: Any, what: str) -> str:
+    """Return a longer text, which may be empty."""
+    return "" if value in (None, "") else _text(value, what, _MOST_LONG)
+
+
+def _number(value: Any, what: str) -> float:
+    """Return a finite number; raise for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise _refused(what, value, "must be a finite number")
+    return float(value)
+
+
+def to_microseconds(seconds: Any, what: str) -> int:
+    """Return a time as microseconds since 1970; raise if it is out of range."""
+    number = _number(seconds, what)
+    if not 0 <= number < _LAST_SECOND:
+        raise _refused(what, seconds, "must be in seconds since 1970, before the year 10000")
+    return round(number * MICROSECONDS)
+
+
+def _ids(value: Any, what: str) -> str:
+    return _json([_id(one, what) for one in value])
+
+
+def _categories(value: Any, what: str) -> str:
+    names = [_text(one, what) for one in dict.fromkeys(value)]
+    _require_at_most(_MOST_CATEGORIES, names, what)
+    return _json(names)
+
+
+def _features(value: Any, what: str) -> str:
+    _require_at_most(_MOST_FEATURES, value, what)
+    return _json(
+        {
+            _text(name, what): (_long_text if isinstance(one, str) else _number)(one, what)
+            for name, one in value.items()
+        }
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _require_at_most(most: int, values: Sized, what: str) -> None:
+    if len(values) > most:
+        raise DataError(
+            f"the {what} are {len(values):,}, and {most:,} are allowed. Nothing was stored.",
+            code="bad_record",
+        )
+
+
+def _refused(what: str, value: Any, why: str) -> DataError:
+    return DataError(f"the {what} {value!r:.60} {why}. Nothing was stored.", code="bad_record")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnKind:
+    """How the values of a column are checked, stored and read again."""
+
+    type: Any
+    """The type of the column in the database."""
+    stored: Callable[[Any, str], Any]
+    """Returns the stored value; raises for one that cannot be stored, with words on what it is."""
+    read: Callable[[Any], Any] = lambda value: value
+    """Returns the value of a record."""
+
+
+ID = ColumnKind(Text, _id)
+TEXT = ColumnKind(Text, _text)
+LONG_TEXT = ColumnKind(Text, _long_text)
+NUMBER = ColumnKind(Double, _number)
+FLAG = ColumnKind(Boolean, lambda value, what: bool(value), bool)
+TIME = ColumnKind(BigInteger, to_microseconds, lambda value: value / MICROSECONDS)
+IDS = ColumnKind(Text, _ids, lambda value: tuple(json.loads(value)))
+CATEGORIES = ColumnKind(Text, _categories, lambda value: tuple(json.loads(value)))
+FEATURES = ColumnKind(Text, _features, json.loads)
+
+
+def column(
+    name: str, kind: ColumnKind, *, field: str | None = None, nullable: bool = False, **more: Any
+) -> Column[Any]:
+    """Return a column for a field of records, by default of the same name."""
+    info = {"kind": kind}
+    return Column(name, kind.type, key=field or name, info=info, nullable=nullable, **more)
+
+
+def to_row(table: Table, record: object, what: str, **others: Any) -> dict[str, Any]:
+    """Return a row with the checked fields of a record, and with other values as they are."""
+    row = dict(others)
+    for at in table.columns:
+        if at.key in row or "kind" not in at.info:
+            continue
+        value = getattr(record, at.key)
+        missing = at.nullable and value in (None, "")
+        row[at.key] = None if missing else at.info["kind"].stored(value, f"{at.key} of {what}")
+    return row
+
+
+def to_records(kind: type[Record], table: Table, rows: Iterable[Any]) -> list[Record]:
+    """Return the records of rows that have all columns of a table, in order."""
+    wanted = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    reads = [
+        (at.key, place, at.info["kind"].read if "kind" in at.info else None)
+        for place, at in enumerate(table.columns)
+        if at.key in wanted
+    ]
+    return [
+        kind(
+            **{
+                key: row[place] if read is None or row[place] is None else read(row[place])
+                for key, place, read in reads
+            }
+        )
+        for row in rows
+    ]
+
 
 METADATA = MetaData()
 """All tables of a store."""
-_NUMBER = BigInteger().with_variant(Integer, "sqlite")
-"""The type of autoincrement columns; SQLite allows only INTEGER there."""
+
+
+def _numbered() -> Column[int]:
+    """Return the autoincrement column of a table; SQLite allows only INTEGER there."""
+    kind = BigInteger().with_variant(Integer, "sqlite")
+    return Column("number", kind, primary_key=True, autoincrement=True)
+
 
 SCHEMA_VERSION = Table(
     "schema_version",
@@ -46,27 +216,27 @@ SCHEMA_VERSION = Table(
 EVENTS = Table(
     "events",
     METADATA,
-    Column("number", _NUMBER, primary_key=True, autoincrement=True),
-    Column("user_id", Text, nullable=False),
-    Column("item_id", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("time", BigInteger, nullable=False),
-    Column("weight", Double),
-    Column("event_key", Text),
-    Column("request", Text),
-    Column("received", BigInteger, nullable=False),
+    _numbered(),
+    column("user_id", ID, field="user"),
+    column("item_id", ID, field="item"),
+    column("kind", TEXT),
+    column("time", TIME),
+    column("weight", NUMBER, nullable=True),
+    column("event_key", TEXT, field="key", nullable=True),
+    column("request", TEXT, nullable=True),
+    column("received", TIME),
     sqlite_autoincrement=True,  # the number of a deleted event is never used again
 )
-Index("events_key", EVENTS.c.event_key, unique=True)
-Index("events_user", EVENTS.c.user_id, EVENTS.c.time, EVENTS.c.number)
-Index("events_item", EVENTS.c.item_id)
+Index("events_key", EVENTS.c.key, unique=True)
+Index("events_user", EVENTS.c.user, EVENTS.c.time, EVENTS.c.number)
+Index("events_item", EVENTS.c.item)
 Index("events_request", EVENTS.c.request)
 Index("events_received", EVENTS.c.received)
 
 FIRST_MET = Table(
     "first_met",
     METADATA,
-    Column("item_id", Text, primary_key=True),
+    Column("item_id", Text, key="item", primary_key=True),
     Column("time", BigInteger, nullable=False),
 )
 """The time of the first event or entry of each item, for the newest items."""
@@ -76,18 +246,17 @@ ENTRIES = Table(
     "entries",
     METADATA,
     Column("side", Text, primary_key=True),
-    Column("id", Text, primary_key=True),
-    Column("name", Text),
-    Column("picture", Text),
-    Column("categories", Text, nullable=False),
-    Column("features", Text, nullable=False),
-    Column("hidden", Boolean, nullable=False),
-    Column("updated", BigInteger, nullable=False),
+    column("id", ID, primary_key=True),
+    column("name", LONG_TEXT, nullable=True),
+    column("picture", LONG_TEXT, nullable=True),
+    column("categories", CATEGORIES),
+    column("features", FEATURES),
+    column("hidden", FLAG),
+    column("updated", TIME),
     Column("found_by_id", Text, nullable=False),
     Column("found_by_name", Text, nullable=False),
 )
-"""Entries of items and users: ``categories`` and ``features`` are JSON, ``found_by_…`` are the id
-and the name in lower case."""
+"""Entries of items and users; ``found_by_…`` are the id and the name in lower case."""
 Index("entries_hidden", ENTRIES.c.hidden, ENTRIES.c.side)
 
 ENTRY_CATEGORIES = Table(
@@ -100,16 +269,6 @@ ENTRY_CATEGORIES = Table(
 )
 Index("entry_categories_entry", ENTRY_CATEGORIES.c.side, ENTRY_CATEGORIES.c.id)
 
-CHANGES = Table(
-    "entry_changes",
-    METADATA,
-    Column("side", Text, primary_key=True),
-    Column("id", Text, primary_key=True),
-    Column("number", BigInteger, nullable=False),
-)
-"""The number of the last change of each entry, deleted entries included."""
-Index("entry_changes_number", CHANGES.c.number)
-
 COUNTERS = Table(
     "counters",
     METADATA,
@@ -119,120 +278,47 @@ COUNTERS = Table(
 KEYS = Table(
     "api_keys",
     METADATA,
-    Column("id", Text, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("role", Text, nullable=False),
-    Column("hash", Text, nullable=False),
-    Column("created", BigInteger, nullable=False),
-    Column("expires", BigInteger),
-    Column("revoked", Boolean, nullable=False),
+    column("id", TEXT, primary_key=True),
+    column("name", TEXT),
+    column("role", TEXT),
+    column("hash", TEXT),
+    column("created", TIME),
+    column("expires", TIME, nullable=True),
+    column("revoked", FLAG),
 )
 IMPRESSIONS = Table(
     "impressions",
     METADATA,
-    Column("number", _NUMBER, primary_key=True, autoincrement=True),
-    Column("request", Text, nullable=False),
-    Column("time", BigInteger, nullable=False),
-    Column("user_id", Text),
-    Column("items", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("variant", Text, nullable=False),
-    Column("basis", Text, nullable=False),
+    _numbered(),
+    column("request", TEXT),
+    column("time", TIME),
+    column("user_id", ID, field="user", nullable=True),
+    column("items", IDS),
+    column("model", TEXT),
+    column("variant", TEXT),
+    column("basis", TEXT),
     sqlite_autoincrement=True,
 )
-"""The recommendations that were shown; ``items`` is a JSON list of ids."""
+"""The recommendations that were shown."""
 Index("impressions_request", IMPRESSIONS.c.request)
 Index("impressions_variant", IMPRESSIONS.c.variant, IMPRESSIONS.c.time)
 
 REQUESTED_MODELS = Table(
     "wished_models",
     METADATA,
-    Column("number", _NUMBER, primary_key=True, autoincrement=True),
-    Column("whose", Text, nullable=False),
-    Column("version", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("time", BigInteger, nullable=False),
+    _numbered(),
+    column("whose", LONG_TEXT, field="group"),
+    column("version", TEXT),
+    column("name", LONG_TEXT),
+    column("time", TIME),
     sqlite_autoincrement=True,
 )
 REPORTS = Table(
     "server_reports",
     METADATA,
-    Column("server", Text, primary_key=True),
-    Column("version", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("time", BigInteger, nullable=False),
+    column("server", TEXT, primary_key=True),
+    column("version", TEXT),
+    column("state", TEXT),
+    column("reason", LONG_TEXT),
+    column("time", TIME),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaStep:
-    """One change of the tables."""
-
-    number: int
-    """The version of the schema after this step; the first step has number 2."""
-    what: str
-    """What changes, in words."""
-    apply: Callable[[Connection], None]
-    """The function that changes the tables."""
-
-
-STEPS: tuple[SchemaStep, ...] = ()
-"""All steps from the first schema, which has version 1, to the tables above."""
-
-
-def newest_version() -> int:
-    """Return the version of the schema of this code."""
-    return 1 + len(STEPS)
-
-
-def schema_version(connection: Connection, address: Address) -> int:
-    """Return the version of a store's schema, 0 without tables; raise for a foreign database."""
-    names = set(inspect(connection).get_table_names())
-    if SCHEMA_VERSION.name not in names:
-        foreign = names if address.path is not None else names & set(METADATA.tables)
-        if foreign:
-            raise DataError(
-                f"{address} is a database of another program: it has the tables "
-                f"{', '.join(sorted(foreign)[:5])}, and no {SCHEMA_VERSION.name}. Choose "
-                "another one.",
-                code="not_a_store",
-            )
-        return 0
-    found = connection.execute(select(func.max(SCHEMA_VERSION.c.version))).scalar()
-    version = int(found or 0)
-    if version > newest_version():
-        raise ArtifactError(
-            f"the store {address} was made by a newer sdgar: its tables have version {version}, "
-            f"and this sdgar supports up to {newest_version()}. Upgrade it: pip install --upgrade "
-            "'sdgar[serve]'.",
-            code="newer_store",
-        )
-    return version
-
-
-def require_current(version: int, address: Address) -> None:
-    """Raise if a store that is open for reading only has no tables, or older ones."""
-    if version == 0:
-        raise DataError(
-            f"{address} holds no store yet. `sdgar serve` and `sdgar keys add` create one.",
-            code="no_such_store",
-        )
-    if version < newest_version():
-        raise ArtifactError(
-            f"the tables of the store {address} have version {version}, and {newest_version()} is "
-            "required. Open it once for writing, as `sdgar serve` does: that brings it up to date.",
-            code="older_store",
-        )
-
-
-def migrate(connection: Connection, version: int) -> None:
-    """Create the tables of a new store, or apply the steps that an older one lacks."""
-    if version == 0:
-        METADATA.create_all(connection)
-    for step in STEPS:
-        if 0 < version < step.number:
-            step.apply(connection)
-    now = time.time_ns() // 1000
-    for number in range(version + 1, newest_version() + 1):
-        connection.execute(insert(SCHEMA_VERSION).values(version=number, applied=now))
