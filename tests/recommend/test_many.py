@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdgar
-from sdgar.cli import query
+from sdgar.cli import recommend as commands
 from sdgar.data.ids import Ids
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.ranking import sweep
@@ -192,7 +192,7 @@ def test_what_goes_wrong_leaves_no_folder(saved, tmp_path, monkeypatch):
 def test_a_model_that_is_too_large_to_be_read_is_mapped(saved):
     size = sum(file.stat().st_size for file in saved.glob("*.safetensors"))
     for allowed, mapped in ((4 * size, False), (4 * size - 1, True)):
-        model = query.load_within(saved, allowed).model
+        model = sdgar.load(saved, ram=allowed).model
         assert is_mapped(model.second.weight_II.column_E) == mapped
 
 
@@ -222,7 +222,7 @@ def test_options_that_do_not_go_together_are_refused(saved, words, said):
 
 def test_a_sample_is_always_the_same(saved):
     model = sdgar.load(saved)
-    assert query._drawn(model, 5) == query._drawn(model, 5)
-    assert query._drawn(model, 40) == model.users.values.tolist()
+    assert commands._drawn(model, 5) == commands._drawn(model, 5)
+    assert commands._drawn(model, 40) == model.users.values.tolist()
     with pytest.raises(UsageError):
-        query._drawn(model, -1)
+        commands._drawn(model, -1)

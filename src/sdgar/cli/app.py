@@ -14,7 +14,7 @@ import typer
 from sdgar._version import __version__
 from sdgar.cli.commands import Registry
 from sdgar.cli.console import Screen, warnings_on
-from sdgar.cli.pages import shown_as
+from sdgar.cli.pages import SETTINGS
 from sdgar.errors import (
     ResourceError,
     SdgarError,
@@ -27,16 +27,13 @@ from sdgar.show import progress
 from sdgar.show.printed import command
 
 app = typer.Typer(
-    **shown_as(
-        cls=Registry,
-        name="sdgar",
-        help="Recommendations from implicit feedback with learned negative sampling.",
-        epilog=(
-            "Exit codes: 0 done · 1 a bug · 2 usage · 3 data · 4 saved model · 5 disk, memory, "
-            "device, network · 6 numbers not finite · 7 model not replaced · 130 interrupted · "
-            "143 terminated"
-        ),
-    )
+    cls=Registry,
+    name="sdgar",
+    help="Recommendations from implicit feedback with learned negative sampling.",
+    epilog="Exit codes: 0 done · 1 a bug · 2 usage · 3 data · 4 saved model · 5 disk, memory, "
+    "device, network · 6 numbers not finite · 7 model not replaced · 130 interrupted · "
+    "143 terminated",
+    **SETTINGS,
 )
 
 

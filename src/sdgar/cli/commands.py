@@ -7,16 +7,19 @@ only the tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-from sdgar.cli.pages import Command, Commands, shown_as
-from sdgar.errors import UsageError, did_you_mean
+from sdgar.cli.options.option import command_from
+from sdgar.cli.pages import SETTINGS, Command, show, showing, write_options, write_panel
+from sdgar.errors import UsageError, unknown_name
 
 GROUP = "sdgar.commands"
 """The group of entry points that name tables of commands."""
@@ -67,7 +70,7 @@ COMMANDS: Table = {
     ),
     "info": (
         "Describe a saved model, after verifying its files.",
-        "sdgar.cli.info:info",
+        "sdgar.cli.systems:info",
     ),
     "data": ("Look at data, prepare it, make it up, move it in and out of a store.", None),
     "data stats": (
@@ -98,6 +101,11 @@ class Registered:
     source: str
     """The name of the entry point of the command; empty for the commands of this file."""
 
+    def load(self) -> Any:
+        """Import and return what is at the place."""
+        module, _, name = str(self.place).partition(":")
+        return getattr(import_module(module), name)
+
 
 _registered: dict[str, Registered] = {}
 
@@ -108,10 +116,8 @@ def register(source: str, table: Table) -> None:
     A name that is taken already is refused, unless it is the same function, or a group.
     """
     for name, (line, place) in table.items():
-        known = _registered.get(name)
-        if known is None:
-            _registered[name] = Registered(line, place, source)
-        elif known.place != place:
+        known = _registered.setdefault(name, Registered(line, place, source))
+        if known.place != place:
             raise UsageError(
                 f"the command {name!r} of {source!r} ({place}) is registered already "
                 f"({known.place}). Choose another name.",
@@ -124,81 +130,86 @@ def registered() -> Mapping[str, Registered]:
     if not _registered:
         register("", COMMANDS)
         for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-            register(point.name, _table_of(point))
+            try:
+                table = point.load()
+            except Exception as error:
+                raise UsageError(
+                    f"the commands of the entry point {point.name!r} ({point.value}) cannot be "
+                    f"loaded: {type(error).__name__}: {error}. Correct or uninstall that package.",
+                    code="broken_entry_point",
+                ) from error
+            register(point.name, table)
     return _registered
-
-
-def _table_of(point: Any) -> Table:
-    """Load the table of an entry point; the error of a broken package names it."""
-    try:
-        table: Table = point.load()
-    except Exception as error:
-        raise UsageError(
-            f"the commands of the entry point {point.name!r} ({point.value}) cannot be loaded: "
-            f"{type(error).__name__}: {error}. Correct or uninstall that package.",
-            code="broken_entry_point",
-        ) from error
-    return table
 
 
 def extensions_of(name: str) -> list[Any]:
     """Import and return the extensions of a command that other packages have registered."""
-    found = (one.place for key, one in registered().items() if key.startswith(f"{name}:"))
-    return [_at(place) for place in found if place is not None]
+    return [one.load() for key, one in registered().items() if key.startswith(f"{name}:")]
 
 
-class Registry(Commands):
+class Registry(TyperGroup):
     """A group with all registered commands whose names begin with the name of the group."""
 
     prefix = ""
 
-    def _below(self) -> Iterator[tuple[str, Registered]]:
-        for name, one in registered().items():
-            word = name.removeprefix(self.prefix)
-            if name.startswith(self.prefix) and not set(word) & {" ", ":"}:
-                yield word, one
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option --help, which shows the page as ``show`` does."""
+        return showing(super().get_help_option(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Take the options of the group; without any word the page is the answer."""
+        if not args and not ctx.resilient_parsing:
+            show(ctx)
+            raise typer.Exit(2)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is named first, or raise with the nearest one."""
+        known = self.list_commands(ctx)
+        if args[0] not in known and not ctx.resilient_parsing:
+            raise unknown_name("command", args[0], known)
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [word for word, _ in self._below()]
+        names = [n.removeprefix(self.prefix) for n in registered() if n.startswith(self.prefix)]
+        return [name for name in names if not set(name) & {" ", ":"}]
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """Import a command, or return None for an unknown name."""
         return command_of(self.prefix + name) if name in self.list_commands(ctx) else None
 
-    def line_of(self, ctx: Any, name: str) -> str:
-        """Return the one-line help of a command."""
-        return registered()[self.prefix + name].line
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options of the group, and then its commands, each with its line.
 
-    def panel_of(self, ctx: Any, name: str) -> str:
-        """Return the heading that a command is listed under: its package, if it is not ours."""
-        source = registered()[self.prefix + name].source
-        return f"Commands of {source}" if source and not self.prefix else "Commands"
+        Commands of other packages are listed apart from our own.
+        """
+        write_options(ctx, formatter, self.get_params(ctx))
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            one = registered()[self.prefix + name]
+            title = f"Commands of {one.source}" if one.source and not self.prefix else "Commands"
+            panels.setdefault(title, []).append((name, one.line))
+        for title, lines in panels.items():
+            write_panel(formatter, title, lines)
 
 
 def command_of(name: str) -> Any:
     """Import the command of this name, and return it in the form that Typer runs."""
     one = registered().get(name)
     if one is None:
-        guess = did_you_mean(name, registered())
-        raise UsageError(f"unknown command {name!r}.{guess}", code="unknown_command")
+        raise unknown_name("command", name, registered())
     word = name.rpartition(" ")[2]
     if one.place is None:
         kind = type("Group", (Registry,), {"prefix": f"{name} "})
-        app = typer.Typer(**shown_as(cls=kind, add_completion=False, help=one.line))
-        app.callback()(_no_options)
+        app = typer.Typer(cls=kind, add_completion=False, help=one.line, **SETTINGS)
+        app.callback()(lambda: None)
     else:
-        app = typer.Typer(**shown_as(add_completion=False))
-        app.command(word, cls=Command)(_at(one.place))
+        function = one.load()
+        takes_more = "extended" in inspect.signature(function).parameters
+        extensions = extensions_of(name) if takes_more else []
+        app = typer.Typer(add_completion=False, **SETTINGS)
+        app.command(word, cls=Command)(command_from(function, extensions))
     found = typer.main.get_command(app)
     found.name = word
     return found
-
-
-def _no_options() -> None:
-    """Take no options: a group only has commands."""
-
-
-def _at(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)

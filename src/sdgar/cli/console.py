@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from sdgar.errors import SdgarWarning
@@ -17,7 +19,7 @@ from sdgar.show.printed import visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, ProgressColumn
 
 _WIDE = 1 << 20
 """The width of a table, so large that nothing is cut; a narrow terminal breaks its lines."""
@@ -111,7 +113,7 @@ class Screen:
         if self.as_json:
             sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Print a plain table; all columns but the first are numbers."""
         from rich import box
         from rich.table import Table
@@ -122,25 +124,24 @@ class Screen:
             justify: Literal["right", "left"] = "right" if i else "left"
             table.add_column(Text(visible(name)), justify=justify, no_wrap=True)
         for row in rows:
-            table.add_row(*(Text(visible(cell)) for cell in row))
+            table.add_row(*(Text(visible(_cell(value))) for value in row))
         _console(stderr=self.as_json, width=_WIDE).print(table)
 
     def bar(self) -> Progress:
         """Return the bar that moves while work continues; it is drawn on a terminal only."""
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
+        from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+        return self._bar(
+            MofNCompleteColumn(), TextColumn("{task.fields[unit]}"), TimeElapsedColumn()
         )
+
+    def _bar(self, *columns: ProgressColumn) -> Progress:
+        from rich.progress import BarColumn, Progress, TextColumn
 
         return Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[unit]}"),
-            TimeElapsedColumn(),
+            *columns,
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
@@ -149,52 +150,29 @@ class Screen:
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
         """Draw a bar for pieces of work; yield the function to call with how many more are done."""
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        ) as progress:
-            task = progress.add_task(what, total=total)
-            yield lambda more: progress.advance(task, more)
+        with self.bar() as bar:
+            task = bar.add_task(what, total=total, unit="")
+            yield lambda more: bar.advance(task, more)
 
     @contextmanager
     def bytes_bar(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
         """Draw a bar for a download; yield the function that takes the bytes so far and in all."""
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TransferSpeedColumn,
-        )
+        from rich.progress import DownloadColumn, TransferSpeedColumn
 
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        ) as progress:
-            task = progress.add_task(name, total=None)
+        with self._bar(DownloadColumn(), TransferSpeedColumn()) as bar:
+            task = bar.add_task(name, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
 
-            def update(done: int, total: int | None) -> None:
-                progress.update(task, completed=done, total=total)
 
-            yield update
+def _cell(value: Any) -> str:
+    """Return the text of a cell: counts with thousands, other numbers with four digits."""
+    if value is None:
+        return ""
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if isinstance(value, Real):
+        return "–" if math.isnan(value) else f"{float(value):.4f}"
+    return str(value)
 
 
 def _broken(text: str, width: int) -> list[str]:

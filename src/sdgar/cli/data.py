@@ -5,72 +5,52 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
-from sdgar.cli.options.groups import grouped
+from sdgar.cli.inputs import read_events
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Files, Json, Overwrite, Seed, require_one_split
-from sdgar.cli.options.values import folder_for_files, number, require_new
-from sdgar.cli.reports import print_loaded
+from sdgar.cli.options.values import folder_for_files, require_new
 from sdgar.data.read_options import ReadOptions
 from sdgar.show.printed import command
 from sdgar.storage import remote
 
 
-@grouped
 def stats(files: Files, as_json: Json = False, *, reading: ReadOptions) -> None:
     """Print the columns of the paper's Table 1 for one data set in one or several files."""
-    from sdgar.data.readers import read_files
-
     screen = Screen(as_json=as_json)
-    loaded = read_files(files, reading)
-    print_loaded(screen, "data", loaded, ", ".join(file.name for file in files))
-    found = loaded.interactions.stats()
-    screen.table(
-        ("users", "items", "interactions", "density", "on top 5 % of items"),
-        [
-            (
-                f"{found['users']:,}",
-                f"{found['items']:,}",
-                f"{found['interactions']:,}",
-                f"{found['density']:.3%}",
-                f"{found['concentration']:.2%}",
-            )
-        ],
-    )
-    screen.result(found | {"rows": loaded.interactions.account.as_dict()})
+    data, _ = read_events(screen, "data", files, reading)
+    found = data.stats()
+    shown = {
+        "users": found["users"],
+        "items": found["items"],
+        "interactions": found["interactions"],
+        "density": f"{found['density']:.3%}",
+        "on top 5 % of items": f"{found['concentration']:.2%}",
+    }
+    screen.table(tuple(shown), [tuple(shown.values())])
+    screen.result(found | {"rows": data.account.as_dict()})
 
 
-@grouped
 def split(
     files: Files,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            parser=folder_for_files,
-            metavar="FOLDER",
-            help="Write train.parquet and test.parquet into this folder.",
+        Option(
+            "Write train.parquet and test.parquet into this folder.",
+            "FOLDER",
+            parse=folder_for_files,
         ),
     ],
     rule: Annotated[
         str | None,
-        typer.Option(
-            "--rule",
-            metavar="RULE",
-            help="Split by a rule: time (default with a time column), paper, leave-last-out, "
-            "date:2024-03-01, users:0.1.",
+        Option(
+            "Split by a rule: time (default with a time column), paper, leave-last-out, "
+            "date:2024-03-01, users:0.1."
         ),
     ] = None,
     share: Annotated[
-        float | None,
-        typer.Option(
-            "--share",
-            parser=number("--share", float),
-            metavar="NUMBER",
-            help="Hold this share out; the default is that of the rule.",
-        ),
+        float | None, Option("Hold this share out; the default is that of the rule.")
     ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -84,7 +64,6 @@ def split(
     --rule users:0.1 the test users are new, and histories.parquet has what they are folded in
     from.
     """
-    from sdgar.data.readers import read_files
     from sdgar.data.splits import split as hold_out
     from sdgar.data.tables import events, write_tables
 
@@ -100,9 +79,8 @@ def split(
     for target in targets:
         require_new(target, overwrite=overwrite)
     screen = Screen(as_json=as_json)
-    loaded = read_files(files, reading)
-    print_loaded(screen, "data", loaded, ", ".join(file.name for file in files))
-    parts = hold_out(loaded.interactions, rule, seed=seed, share=share)
+    data, _ = read_events(screen, "data", files, reading)
+    parts = hold_out(data, rule, seed=seed, share=share)
     if parts.warning:
         screen.warn(parts.warning)
     held = dict(zip(targets, (*parts, parts.histories), strict=True))

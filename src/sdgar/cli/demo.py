@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sdgar.cli.answers import show
-from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import split_off
-from sdgar.cli.options.groups import grouped_with
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Explain, Json, Overwrite, Seed
 from sdgar.cli.reports import print_report
 from sdgar.cli.training_screen import training
@@ -24,11 +21,8 @@ if TYPE_CHECKING:
     from sdgar.systems.sdsoftmax import SDSoftmax
 
 
-@grouped_with(extensions_of("demo"))
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", metavar="RUN", help="Write the results here.")
-    ] = Path("runs/demo"),
+    out: Annotated[Path, Option("Write the results here.", "RUN")] = Path("runs/demo"),
     seed: Seed = 0,
     overwrite: Overwrite = False,
     explain: Explain = False,

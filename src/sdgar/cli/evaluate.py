@@ -2,31 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
-from sdgar.cli.measured import Measurement, write_trec
-from sdgar.cli.options.groups import first_page, given, grouped_with
-from sdgar.cli.options.recommending import GroupOptions, RuleOptions, TrecOptions
-from sdgar.cli.options.shared import Explain, Json, Ks, Overwrite, events
-from sdgar.cli.options.values import require_new, saved_folder
-from sdgar.cli.reports import (
-    print_effect,
-    print_loaded,
-    print_report,
+from sdgar.cli.inputs import read_events
+from sdgar.cli.options.option import Option, first_page, written_out
+from sdgar.cli.options.shared import (
+    Explain,
+    Json,
+    Ks,
+    MetricOptions,
+    Overwrite,
+    RuleOptions,
+    compares_items,
+    events,
+    lengths_of,
 )
+from sdgar.cli.options.values import new_file, require_new, require_new_table, saved_folder
+from sdgar.cli.reports import print_cold, print_effect, print_groups, print_report
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
+    from sdgar.evaluation.report import Report
     from sdgar.recommend.recommender import Recommender
+
+Table = Mapping[str | int, Mapping[str, Any]]
+"""Fields by id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOptions(MetricOptions):
+    """Metrics by name, for groups, and for each user."""
+
+    by: Annotated[list[str] | None, Option(metavar="activity|popularity|COLUMN")] = None
+    """Show metrics for groups too: users by their activity, held-out items by their popularity, or
+    a column of --user-facts or --item-facts; repeatable."""
+    user_facts: Annotated[Path | None, Option(metavar="TABLE")] = None
+    """Read the columns that --by groups users by from this table: the id, and columns of fields."""
+    per_user: Annotated[Path | None, Option(parse=new_file)] = None
+    """Write the metrics of each user to this .csv, .tsv, .jsonl or .parquet file."""
+
+    def read(self, item_facts: Path | None, *, overwrite: bool) -> RequestedMetrics:
+        """Check the options, and read the tables that they name."""
+        from sdgar.data.readers.tables import read_facts
+
+        names = self.names()
+        groups = [one for text in self.by or () for one in text.split(",")]
+        columns = [one for one in groups if one not in ("activity", "popularity")]
+        if self.user_facts is not None and not columns:
+            raise UsageError("--user-facts goes with --by COLUMN.", code="unused_option")
+        require_new_table(self.per_user, overwrite=overwrite)
+        users, items = self.user_facts, item_facts
+        if not columns and not compares_items(names):
+            items = None  # the facts are for rules
+        return RequestedMetrics(
+            names=names,
+            by=groups,
+            users=None if users is None else read_facts(users, side="user"),
+            items=None if items is None else read_facts(items),
+            per_user=self.per_user,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedMetrics:
+    """The metrics, groups and tables of one call of ``sdgar evaluate``."""
+
+    names: list[str] | None
+    """The names of the metrics; None for all metrics of accuracy."""
+    by: list[str]
+    """What metrics are grouped by."""
+    users: Table | None
+    """The fields of users; None without a table."""
+    items: Table | None
+    """The fields of items; None without a table that metrics use."""
+    per_user: Path | None
+    """The file for the metrics of each user; None writes none."""
+
+    def show_groups(self, screen: Screen, report: Report) -> dict[str, Any]:
+        """Print metrics for all groups and write them for each user; return groups for JSON."""
+        found = {}
+        for what in self.by:
+            groups = report.by(what, users=self.users, items=self.items)
+            print_groups(screen, what, groups, named=self.names is not None)
+            found[what] = {
+                name: {
+                    "users": one.counts.users,
+                    "rows": one.counts.rows,
+                    **{n: None if math.isnan(v) else v for n, v in one.means().items()},
+                }
+                for name, one in groups.items()
+            }
+        if self.per_user is not None:
+            from sdgar.data.tables import write_table
+
+            frame = report.frame()
+            write_table(frame, self.per_user)
+            screen.say("saved", f"{frame.height:,} rows to {self.per_user}")
+        return {"by": found} if found else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrecOptions:
+    """Files of TREC, to exchange recommendations with other programs."""
+
+    panel: ClassVar[str] = "Files of TREC"
+
+    write_run: Annotated[Path | None, Option(parse=new_file)] = None
+    """Write the measured recommendations to this file, for other tools."""
+    write_qrels: Annotated[Path | None, Option(parse=new_file)] = None
+    """Write the test events of the measured users to this file, for other tools."""
+
+    def write(self, screen: Screen, report: Report, test: Interactions) -> None:
+        """Write the files that are wanted."""
+        from sdgar.data import trec
+
+        written = {}
+        if self.write_run is not None:
+            written[self.write_run] = trec.write_run(_lists(report), self.write_run)
+        if self.write_qrels is not None:
+            assert report.ids is not None
+            measured = set(report.ids["user"].tolist())
+            users, items = test.users.values.tolist(), test.items.values.tolist()
+            pairs = zip(test.users_E.tolist(), test.items_E.tolist(), strict=True)
+            relevant = ((users[u], items[i]) for u, i in pairs if users[u] in measured)
+            written[self.write_qrels] = trec.write_qrels(relevant, self.write_qrels)
+        for file, rows in written.items():
+            screen.say("saved", f"{rows:,} rows to {file}")
+
+
+def _lists(report: Report) -> Iterator[tuple[object, list[object]]]:
+    ranked = report.ranked
+    assert ranked is not None
+    assert ranked.known.items is not None
+    assert report.ids is not None
+    if list(report.ids) != ["user"]:
+        raise UsageError(
+            f"a context of this model is {', '.join(report.ids)}, and files of TREC have one id "
+            "for each list. Use --per-user, or `sdgar recommend -o FILE`.",
+            code="bad_context",
+        )
+    ids = ranked.known.items.values.tolist()
+    for user, items_K in zip(report.ids["user"].tolist(), ranked.items_TK.tolist(), strict=True):
+        yield user, [ids[item] for item in items_K if item >= 0]
 
 
 @first_page(
@@ -34,12 +160,11 @@ if TYPE_CHECKING:
     "--item-facts", "--overwrite", "--explain-metrics", "--json", "--user-column", "--item-column",
     "--min-rating",
 )  # fmt: skip
-@grouped_with(extensions_of("evaluate"))
 def evaluate(
     context: typer.Context,
     saved: Annotated[
         Path | None,
-        typer.Argument(metavar="RUN", parser=saved_folder, help="The folder of a saved model."),
+        Option("The folder of a saved model.", "RUN", parse=saved_folder, is_argument=True),
     ] = None,
     test: Annotated[list[Any] | None, events("--test", "Measure on these events.")] = None,
     train: Annotated[
@@ -65,11 +190,15 @@ def evaluate(
 
     With --run and --qrels, measure the lists of another system instead.
     """
-    screen = Screen(as_json=as_json)
-    wanted = Measurement.of(metrics, rules.item_facts, ks=ks, explain=explain, overwrite=overwrite)
+    screen, written = Screen(as_json=as_json), written_out(context)
+    lengths = lengths_of(ks)
+    requested = metrics.read(rules.item_facts, overwrite=overwrite)
     for other, options in extended.items():
         if other.claims(options):
-            other.measure(screen, given(context), options, train, reading, wanted)
+            other.measure(
+                screen, written, options, train, reading, requested,
+                ks=lengths if ks else None, explain=explain,
+            )  # fmt: skip
             return
     if saved is None or not test:
         raise UsageError(
@@ -80,34 +209,29 @@ def evaluate(
     for file in (trec.write_run, trec.write_qrels):
         require_new(file, overwrite=overwrite)
     from sdgar.recommend.effect import as_dict, effect_of
+    from sdgar.recommend.measuring import among_cold
     from sdgar.recommend.recommender import load, most_popular
 
-    reranking = rules.read(facts_for_metrics=wanted.items is not None)
+    reranking = rules.read(facts_for_metrics=requested.items is not None)
     model = load(saved)
-    reading = _as_trained(context, model, reading)
-    held_out = _read(screen, "test", test, reading)
-    seen = _read(screen, "train", train, reading) if train else None
-    known = _read(screen, "history", histories, reading) if histories else None
-    report, popular = (
-        one.evaluate(
-            held_out, seen=seen, ks=wanted.ks, histories=known, metrics=wanted.metrics,
-            **wanted.inputs(model),
-        )
-        for one in (model, most_popular(model))
-    )  # fmt: skip
+    reading = _as_trained("context" in written, model, reading)
+    held_out = read_events(screen, "test", test, reading)[0]
+    seen = read_events(screen, "train", train, reading)[0] if train else None
+    known = read_events(screen, "history", histories, reading)[0] if histories else None
+    how: Any = {"ks": lengths, "histories": known, "metrics": requested.names}
+    compared: Any = {"facts": requested.items, "vectors": model.model.item_vectors()}
+    report = model.evaluate(held_out, seen=seen, **how, **compared)
+    popular = most_popular(model).evaluate(held_out, seen=seen, **how, **compared)
     system = str(model.about.get("system", "model"))
     print_report(screen, report, popular, system, explain=explain)
-    cold = {} if train else wanted.cold(screen, model, held_out, known)
-    groups = wanted.groups(screen, report)
+    cold = None if train else among_cold(model, held_out, **how)
+    print_cold(screen, cold)
+    groups = requested.show_groups(screen, report)
     effect = None
     if reranking is not None:
-        effect = effect_of(
-            reranking, model, held_out, ks=wanted.ks, seen=seen, histories=known,
-            metrics=wanted.metrics,
-        )  # fmt: skip
+        effect = effect_of(reranking, model, held_out, seen=seen, **how)
         print_effect(screen, effect)
-    wanted.write(screen, report)
-    write_trec(screen, report, held_out, trec.write_run, trec.write_qrels)
+    trec.write(screen, report, held_out)
     screen.result(
         {
             "run": str(saved),
@@ -118,28 +242,25 @@ def evaluate(
             "counts": asdict(report.counts),
             "most_popular": popular.means(),
             "definition": report.definition,
-            **cold,
+            **({} if cold is None else {"among_cold": _of_cold(cold)}),
             **groups,
             **({} if effect is None else {"rules": as_dict(effect)}),
         }
     )
 
 
-def _as_trained(context: typer.Context, model: Recommender, reading: ReadOptions) -> ReadOptions:
+def _of_cold(report: Report) -> dict[str, Any]:
+    """Return the report on cold items for JSON."""
+    return {**asdict(report.counts), "test": report.means(), "intervals": report.intervals()}
+
+
+def _as_trained(is_given: bool, model: Recommender, reading: ReadOptions) -> ReadOptions:
     """Return how to read events for a model, whose contexts may have several fields."""
     fields = tuple(model.about.get("context", reading.context))
-    if "context" in given(context) and reading.context != fields:
+    if is_given and reading.context != fields:
         raise UsageError(
             f"--context {','.join(reading.context)} is not what a context of this model is: "
             f"{','.join(fields)}. Leave it out.",
             code="bad_context",
         )
     return replace(reading, context=fields, seen_by=model.seen_by if fields != USER else "user")
-
-
-def _read(screen: Screen, label: str, files: list[Any], reading: ReadOptions) -> Interactions:
-    from sdgar.data.readers import read_files
-
-    loaded = read_files(files, reading)
-    print_loaded(screen, label, loaded, ", ".join(file.name for file in files))
-    return loaded.interactions

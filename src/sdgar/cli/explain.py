@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sdgar.cli.answers import show
 from sdgar.cli.console import Screen
-from sdgar.cli.options.groups import grouped
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json, NameOptions, RunFolder
-from sdgar.cli.options.values import number
-from sdgar.cli.query import contexts_of, new_users
+from sdgar.cli.recommend import contexts_of, new_users
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,49 +27,23 @@ _BY = {
 """The kinds of similarity, in words for people."""
 
 
-@grouped
 def explain(
     run: RunFolder,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="Explain it for this user.")
-    ] = None,
+    user: Annotated[str | None, Option("Explain it for this user.", "ID")] = None,
     context: Annotated[
         list[str] | None,
-        typer.Option(
-            "--context",
-            metavar="FIELD=VALUE",
-            help="Set another field of the context, such as daypart=evening; repeatable.",
+        Option(
+            "Set another field of the context, such as daypart=evening; repeatable.", "FIELD=VALUE"
         ),
     ] = None,
     history: Annotated[
-        str | None,
-        typer.Option(
-            "--history", metavar="ITEM,ITEM,…", help="Explain it for a new user with these items."
-        ),
+        str | None, Option("Explain it for a new user with these items.", "ITEM,ITEM,…")
     ] = None,
     item: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--item",
-            metavar="ID",
-            help="Explain this item instead of the best ones; repeatable.",
-        ),
+        list[str] | None, Option("Explain this item instead of the best ones; repeatable.", "ID")
     ] = None,
-    k: Annotated[
-        int,
-        typer.Option(
-            "-k", parser=number("-k", int), metavar="INTEGER", help="Explain so many items."
-        ),
-    ] = 5,
-    reasons: Annotated[
-        int,
-        typer.Option(
-            "--reasons",
-            parser=number("--reasons", int),
-            metavar="INTEGER",
-            help="Name so many items of the history for each item.",
-        ),
-    ] = 3,
+    k: Annotated[int, Option("Explain so many items.", flag="-k")] = 5,
+    reasons: Annotated[int, Option("Name so many items of the history for each item.")] = 3,
     *,
     names: NameOptions,
     as_json: Json = False,
@@ -92,10 +63,7 @@ def explain(
     shown = kinds if len(kinds) > 1 else []  # one kind alone is the whole share
     for one in found:
         screen.say("item", f"{_name(one)}, score {one['score']:.4f}, because of")
-        rows = [
-            (_name(r), f"{r['share']:+.4f}", *(f"{r[kind]:+.4f}" for kind in shown))
-            for r in one["because"]
-        ]
+        rows = [(_name(r), *(f"{r[k]:+.4f}" for k in ("share", *shown))) for r in one["because"]]
         rows.append(("(all the rest)", f"{one['rest']:+.4f}", *("" for _ in shown)))
         if not as_json:
             screen.table(("history", "share", *(k.replace("_", " ") for k in shown)), rows)
@@ -108,36 +76,21 @@ def _name(one: dict[str, Any]) -> str:
     return str(one.get("name", one["item"]))
 
 
-@grouped
 def similar(
     run: RunFolder,
     item: Annotated[
-        list[str] | None,
-        typer.Option("--item", metavar="ID", help="Find items similar to this one; repeatable."),
+        list[str] | None, Option("Find items similar to this one; repeatable.", "ID")
     ] = None,
     user: Annotated[
-        list[str] | None,
-        typer.Option("--user", metavar="ID", help="Find users similar to this one; repeatable."),
+        list[str] | None, Option("Find users similar to this one; repeatable.", "ID")
     ] = None,
     by: Annotated[
-        str,
-        typer.Option(
-            "--by",
-            metavar="auto|vectors|weights",
-            help="Compare vectors, or weights between items.",
-        ),
+        str, Option("Compare vectors, or weights between items.", "auto|vectors|weights")
     ] = "auto",
-    k: Annotated[
-        int,
-        typer.Option("-k", parser=number("-k", int), metavar="INTEGER", help="Show so many."),
-    ] = 10,
+    k: Annotated[int, Option("Show so many.", flag="-k")] = 10,
     fallback: Annotated[
         str,
-        typer.Option(
-            "--fallback",
-            metavar="mark|skip|error",
-            help="What becomes of unknown ids: they are marked, skipped, or an error.",
-        ),
+        Option("Mark unknown ids, skip them, or refuse them with an error.", "mark|skip|error"),
     ] = "mark",
     *,
     names: NameOptions,

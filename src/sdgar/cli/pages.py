@@ -8,26 +8,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
-
-from sdgar.errors import unknown_name
+from typer.core import TyperCommand
 
 WIDTH = 100
 """The widest a page becomes; a narrower terminal makes it narrower."""
-
-
-def shown_as(**more: Any) -> dict[str, Any]:
-    """Return the settings of a group or command whose pages are written here."""
-    return {
-        "rich_markup_mode": None,
-        "pretty_exceptions_enable": False,
-        "context_settings": {"help_option_names": ["--help", "-h"], "max_content_width": WIDTH},
-        **more,
-    }
+SETTINGS: Mapping[str, Any] = {
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["--help", "-h"], "max_content_width": WIDTH},
+}
+"""The settings of a group or command whose pages are written here."""
 
 
 class Command(TyperCommand):
@@ -50,52 +44,11 @@ class Command(TyperCommand):
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option --help, which shows the page as ``show`` does."""
-        return _showing(super().get_help_option(ctx))
+        return showing(super().get_help_option(ctx))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a list of parameters for each panel, arguments first."""
-        _write_panels(self, ctx, formatter, self.is_listed)
-
-
-class Commands(TyperGroup):
-    """A group of commands, each listed with its first sentence."""
-
-    def get_help_option(self, ctx: Any) -> Any:
-        """Return the option --help, which shows the page as ``show`` does."""
-        return _showing(super().get_help_option(ctx))
-
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Take the options of the group; without any word the page is the answer."""
-        if not args and not ctx.resilient_parsing:
-            show(ctx)
-            raise typer.Exit(2)
-        return super().parse_args(ctx, args)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that is named first, or say which ones there are."""
-        known = self.list_commands(ctx)
-        if args[0] not in known and not ctx.resilient_parsing:
-            raise unknown_name("command", args[0], known)
-        return super().resolve_command(ctx, args)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options of the group, and then its commands."""
-        _write_panels(self, ctx, formatter, lambda parameter: True)
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for name in self.list_commands(ctx):
-            panels.setdefault(self.panel_of(ctx, name), []).append((name, self.line_of(ctx, name)))
-        for title, lines in panels.items():
-            _write_panel(formatter, title, lines)
-
-    def line_of(self, ctx: Any, name: str) -> str:
-        """Return the one line that says what a command does."""
-        command = self.get_command(ctx, name)
-        assert command is not None
-        return (command.help or "").partition("\n\n")[0].replace("\n", " ")
-
-    def panel_of(self, ctx: Any, name: str) -> str:
-        """Return the heading that a command is listed under."""
-        return "Commands"
+        write_options(ctx, formatter, filter(self.is_listed, self.get_params(ctx)))
 
 
 def show(ctx: Any) -> None:
@@ -103,7 +56,9 @@ def show(ctx: Any) -> None:
     sys.stdout.write(ctx.get_help() + "\n")
 
 
-def _showing(option: Any) -> Any:
+def showing(option: Any) -> Any:
+    """Return the option --help with the page as its answer."""
+
     def answer(ctx: Any, parameter: Any, wanted: bool) -> None:
         if wanted and not ctx.resilient_parsing:
             show(ctx)
@@ -123,9 +78,10 @@ def _metavar(parameter: Any) -> str | None:
     return str(parameter.opts[-1]).strip("-").upper()
 
 
-def _write_panels(command: Any, ctx: Any, formatter: Any, is_listed: Callable[[Any], bool]) -> None:
+def write_options(ctx: Any, formatter: Any, parameters: Iterable[Any]) -> None:
+    """Write a list of parameters for each panel that they name, arguments first."""
     panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-    for parameter in filter(is_listed, command.get_params(ctx)):
+    for parameter in parameters:
         record = parameter.get_help_record(ctx)
         if record is not None:
             is_argument = parameter.param_type_name == "argument"
@@ -135,10 +91,11 @@ def _write_panels(command: Any, ctx: Any, formatter: Any, is_listed: Callable[[A
             panel = getattr(parameter, "rich_help_panel", None) or plain
             panels.setdefault(panel, []).append(record)
     for title, records in panels.items():
-        _write_panel(formatter, title, records)
+        write_panel(formatter, title, records)
 
 
-def _write_panel(formatter: Any, title: str, records: list[tuple[str, str]]) -> None:
+def write_panel(formatter: Any, title: str, records: list[tuple[str, str]]) -> None:
+    """Write a heading and a list of names and texts; nothing if the list is empty."""
     if records:
         with formatter.section(_bold(title)):
             formatter.write_dl([(_bold(name), text) for name, text in records])

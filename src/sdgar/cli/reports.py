@@ -1,12 +1,17 @@
-"""What commands print of data that was read, a system that is trained, and a measurement."""
+"""What commands print of data that was read, a system that is trained, and its measurement."""
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdgar.cli.console import Screen
+from sdgar.errors import NotReplacedError
+from sdgar.settings import METRIC
+from sdgar.show.printed import command
+from sdgar.storage import remote
 from sdgar.systems.recipe import recipe_of, spec_of
 
 if TYPE_CHECKING:
@@ -16,6 +21,10 @@ if TYPE_CHECKING:
     from sdgar.evaluation.counts import Counts
     from sdgar.evaluation.report import Report
     from sdgar.recommend.effect import Effect
+    from sdgar.recommend.recommender import Recommender
+    from sdgar.runs.job import Job
+    from sdgar.runs.run import RunResult
+    from sdgar.runs.succession import Succession
     from sdgar.systems.base import Estimator
 
 _LENGTHS = 3
@@ -32,12 +41,10 @@ def print_loaded(screen: Screen, label: str, loaded: Loaded, name: str) -> None:
     )
     screen.say("columns", loaded.columns.sentence())
     screen.say("rows", loaded.interactions.account.sentence())
-    if loaded.weighting:
-        screen.say("weights", loaded.weighting)
-    if loaded.seen:
-        screen.say("seen", loaded.seen)
-    if loaded.kinds:
-        screen.say("kinds", loaded.kinds)
+    facts = {"weights": loaded.weighting, "seen": loaded.seen, "kinds": loaded.kinds}
+    for fact, text in facts.items():
+        if text:
+            screen.say(fact, text)
     for note in loaded.notes:
         screen.say("note", note)
 
@@ -51,15 +58,120 @@ def print_split(screen: Screen, parts: Split) -> None:
 
 def print_system(screen: Screen, estimator: Estimator, data: Interactions) -> None:
     """Print the system: settings that differ from the defaults, and settings decided by a rule."""
-    defaults = recipe_of(type(estimator)()).settings
-    chosen = {k: v for k, v in recipe_of(estimator).settings.items() if v != defaults.get(k)}
-    words = [f"{name}={value}" for name, value in chosen.items()]
-    screen.say("system", f"{recipe_of(estimator).name} · {' '.join(words) or 'defaults'}")
+    recipe, defaults = recipe_of(estimator), recipe_of(type(estimator)()).settings
+    chosen = [f"{k}={v}" for k, v in recipe.settings.items() if v != defaults.get(k)]
+    screen.say("system", f"{recipe.name} · {' '.join(chosen) or 'defaults'}")
     by_rule: dict[str, list[str]] = {}
-    for name, value in recipe_of(estimator).decided(data).items():
+    for name, value in recipe.decided(data).items():
         by_rule.setdefault(spec_of(estimator).rules[name], []).append(f"{name}={value}")
     for rule, decided in by_rule.items():
         screen.say("rule", f"{' '.join(decided)} by {rule}; --set overrides it")
+
+
+def print_earlier(screen: Screen, job: Job, estimator: Estimator, before: Recommender) -> None:
+    """Print the model that training continues from; a system without epochs starts again."""
+    options = recipe_of(estimator).warm_loop
+    said = f"{recipe_of(estimator).name} has no epochs and is computed again from all rows"
+    if options is not None:
+        rate = f"{estimator.get_params()['warm_start__rate']:g}"
+        said = f"continues for {options.epochs} epochs, from {rate} of the learning rate"
+    screen.say("from", f"{job.earlier} ({before.version}): {said}")
+
+
+def print_result(screen: Screen, job: Job, out: Path, result: RunResult, *, explain: bool) -> None:
+    """Print the report of a run, its time, where its model is, and the command to run next."""
+    summary = result.summary
+    if result.test is not None and result.popular is not None:
+        print_report(
+            screen, result.test, result.popular, job.system, metric=job.metric, explain=explain
+        )
+        print_cold(screen, result.cold, metric=job.metric)
+        if job.protocol == "paper" and result.log:
+            screen.warn("the epoch was chosen on test rows (protocol paper): optimistic numbers.")
+    if result.succession is not None:
+        _print_succession(screen, result.succession)
+    seconds = summary["seconds"]
+    screen.say(
+        "time",
+        f"{seconds['train']:.1f} s training · {seconds['evaluate']:.1f} s evaluating · "
+        f"{summary['positives_per_second']:,} positives a second",
+    )
+    screen.say("engine", f"{summary['engine']}: {summary['why']}")
+    if weight := summary["memory"]:
+        screen.say(
+            "memory",
+            f"added to the scores with weight {weight:g}; --set item_memory=0 leaves it out",
+        )
+    if result.refusal is not None:
+        raise NotReplacedError(
+            f"{result.refusal}. Nothing was saved, and {job.earlier} is as it was (--replace-if "
+            f"{job.replace_if}).",
+            code="not_replaced",
+        )
+    picture = _picture(job, out, result)
+    where = remote.deliver(out)
+    screen.say("saved", f"{where} ({_what_was_kept(result)})")
+    if picture is not None:
+        screen.say("drawn", f"{where}/{picture.name}: loss and metric of every epoch")
+    screen.say("next", command("sdgar", "recommend", where, *_someone(result)))
+    screen.result(summary | {"out": where})
+
+
+def _print_succession(screen: Screen, found: Succession) -> None:
+    """Print both models on the same rows with their intervals, and the difference in pairs."""
+    metrics = [name for name in found.new.means() if name.partition("@")[0] in ("ndcg", "recall")]
+    reports = [(report.means(), report.intervals()) for report in (found.earlier, found.new)]
+    rows = []
+    for name in metrics:
+        cells = [(means[name], intervals[name]) for means, intervals in reports]
+        rows.append([name, *(c for mean, (a, b) in cells for c in (mean, f"[{a:.4f}, {b:.4f}]"))])
+    screen.table(("metric", "earlier", "interval", "new", "interval"), rows)
+    paired = found.paired
+    change = "" if paired.relative is None else f" ({paired.relative:+.1%})"
+    screen.say(
+        "compared",
+        f"{paired.metric} of the new model {paired.mean_a:.4f}, of the earlier one "
+        f"{paired.mean_b:.4f}: {paired.difference:+.4f}{change}, 95 % interval over the same "
+        f"{paired.users:,} users [{paired.low:+.4f}, {paired.high:+.4f}]",
+        style="bold",
+    )
+    if found.left_out:
+        screen.say("note", f"{found.left_out:,} test users who are not in both models are left out")
+
+
+def _picture(job: Job, out: Path, result: RunResult) -> Path | None:
+    """Draw how the epoch was chosen, next to the log of the run."""
+    from sdgar.runs.figures import draw_run
+
+    by_paper = job.protocol == "paper"
+    metric = METRIC if by_paper else job.settings.get("early_stopping__metric", METRIC)
+    return draw_run(
+        result.log,
+        out / "training.png",
+        title=f"{job.system}, seed {job.seed}",
+        metric=metric,
+        rows="test" if by_paper else "validation",
+    )
+
+
+def _what_was_kept(result: RunResult) -> str:
+    kept = result.summary["kept"]
+    if kept["rows"] != "all":
+        return "the model that was measured"
+    how = f"trained on all {kept['interactions']:,} rows"
+    if result.test is None:
+        return how
+    return f"{how} after it was measured; --keep measured saves the measured one"
+
+
+def _someone(result: RunResult) -> list[str]:
+    """Return the options that name the first context."""
+    fields, some = result.model.fields, result.model.users.values[0]
+    if fields is None:
+        return ["--user", str(some)]
+    pairs = dict(zip(fields.names, json.loads(some), strict=True))
+    words = ["--user", str(pairs.pop("user"))]
+    return words + [word for k, v in pairs.items() for word in ("--context", f"{k}={v}")]
 
 
 def print_report(
@@ -87,10 +199,7 @@ def print_metrics(screen: Screen, test: Report, popular: Report | None = None) -
         ks = all_ks[first : first + _LENGTHS]
         screen.table(
             ("metric", *(f"{of}@{k}" for of in ("", "popular ")[: len(shown)] for k in ks)),
-            [
-                (kind, *(_number(all_.get(f"{kind}@{k}")) for all_ in shown for k in ks))
-                for kind in kinds
-            ],
+            [(kind, *(each.get(f"{kind}@{k}") for each in shown for k in ks)) for kind in kinds],
         )
 
 
@@ -100,15 +209,13 @@ def print_main_metric(
     """Print the main metric with its interval; without a name it is NDCG on the longest lists."""
     from sdgar.evaluation.metrics import DEFINITIONS
 
-    intervals = test.intervals()
-    if not intervals:
+    if not test.intervals():
         return
-    main = metric or _main_of(intervals)
-    low, high = intervals[main]
-    mean, baseline = test.means()[main], None if popular is None else popular.means()[main]
+    main, mean, interval = _main_of(test, metric)
+    baseline = None if popular is None else popular.means()[main]
     screen.say(
         "test",
-        f"{name}: {main} {mean:.4f}, 95 % interval over users [{low:.4f}, {high:.4f}]"
+        f"{name}: {main} {mean:.4f}, {interval}"
         + ("" if baseline is None else f", most popular {baseline:.4f}"),
         style="bold",
     )
@@ -116,25 +223,26 @@ def print_main_metric(
         screen.say("note", "most popular is ahead here: sdgar compare shows which system is best")
 
 
-def _main_of(metrics: Iterable[str]) -> str:
-    """Return the name of the last metric of NDCG, or of any kind if none is of NDCG."""
-    names = list(metrics)
-    return ([name for name in names if name.startswith("ndcg@")] or names)[-1]
+def _main_of(report: Report, metric: str | None) -> tuple[str, float, str]:
+    """Return the name, the mean and the interval of the main metric of a report.
+
+    If none is named it is the last one of NDCG, or of any kind if none is of NDCG.
+    """
+    intervals = report.intervals()
+    name = metric or ([n for n in intervals if n.startswith("ndcg@")] or list(intervals))[-1]
+    low, high = intervals[name]
+    return name, report.means()[name], f"95 % interval over users [{low:.4f}, {high:.4f}]"
 
 
 def print_cold(screen: Screen, cold: Report | None, *, metric: str | None = None) -> None:
     """Print how well cold items are ranked, if there are some with test rows."""
-    if cold is None:
-        return
-    means, intervals = cold.means(), cold.intervals()
-    main = metric or _main_of(intervals)
-    low, high = intervals[main]
-    screen.say(
-        "cold",
-        f"among {cold.counts.items:,} cold items alone: {main} {means[main]:.4f}, 95 % interval "
-        f"over users [{low:.4f}, {high:.4f}], {cold.counts.rows:,} test rows of "
-        f"{cold.counts.users:,} users",
-    )
+    if cold is not None:
+        main, mean, interval = _main_of(cold, metric)
+        screen.say(
+            "cold",
+            f"among {cold.counts.items:,} cold items alone: {main} {mean:.4f}, {interval}, "
+            f"{cold.counts.rows:,} test rows of {cold.counts.users:,} users",
+        )
 
 
 def print_groups(screen: Screen, what: str, groups: Mapping[str, Report], *, named: bool) -> None:
@@ -145,33 +253,22 @@ def print_groups(screen: Screen, what: str, groups: Mapping[str, Report], *, nam
         for metric in next(iter(means.values()))
         if named or metric.partition("@")[0] in ("ndcg", "recall")
     ]
+    counts = {name: (report.counts.users, report.counts.rows) for name, report in groups.items()}
     screen.table(
         (what, "users", "rows", *metrics),
-        [
-            (
-                name,
-                f"{groups[name].counts.users:,}",
-                f"{groups[name].counts.rows:,}",
-                *(_number(of_group[metric]) for metric in metrics),
-            )
-            for name, of_group in means.items()
-        ],
+        [(name, *counts[name], *(own[m] for m in metrics)) for name, own in means.items()],
     )
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else "–" if math.isnan(value) else f"{value:.4f}"
-
-
 def print_definitions(
-    screen: Screen, definition: str, metrics: list[str], *, explain: bool
+    screen: Screen, definition: str, metrics: Iterable[str], *, explain: bool
 ) -> None:
     """Print how recommendations were made, and what each metric means if requested."""
     from sdgar.evaluation.measures import meanings
 
     more = "" if explain else " --explain-metrics says what each metric means."
     screen.say("lists", definition + more)
-    for kind, said in meanings(metrics).items() if explain else ():
+    for kind, said in meanings(list(metrics)).items() if explain else ():
         screen.say("metric", f"{kind}@k: {said}")
 
 
@@ -212,20 +309,11 @@ def print_effect(screen: Screen, effect: Effect) -> None:
         for kind in MEASURES
         if kind in ("ndcg", "recall", *BEYOND)
         for name in ruled
-        if name.partition("@")[0].partition(":")[0] == kind
+        if name in without and name.partition("@")[0].partition(":")[0] == kind
     ]
     screen.table(
         ("measure", "without rules", "with rules", "difference"),
-        [
-            (
-                name,
-                f"{without[name]:.4f}",
-                f"{ruled[name]:.4f}",
-                f"{ruled[name] - without[name]:+.4f}",
-            )
-            for name in shown
-            if name in without
-        ],
+        [(n, without[n], ruled[n], f"{ruled[n] - without[n]:+.4f}") for n in shown],
     )
     for kind in MEASURES:
         if kind in said and kind in BEYOND:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events, read_features
-from sdgar.cli.options.groups import grouped
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import ItemFeatureOptions, Json, Overwrite, RunFolder, events
-from sdgar.cli.reports import print_loaded
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 from sdgar.show.printed import command
@@ -22,20 +19,10 @@ _FROM = ("implicit", "arrays")
 
 def export(
     run: RunFolder,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to", metavar="FORMAT", help="Write parquet, numpy, faiss, onnx or pgvector."
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Write the files into this new folder.")
-    ],
+    to: Annotated[str, Option("Write parquet, numpy, faiss, onnx or pgvector.", "FORMAT")],
+    out: Annotated[Path, Option("Write the files into this new folder.", "FOLDER")],
     vectors_only: Annotated[
-        bool,
-        typer.Option(
-            "--vectors-only", help="Leave item-item weights out, and rank by the vectors alone."
-        ),
+        bool, Option("Leave item-item weights out, and rank by the vectors alone.")
     ] = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -60,39 +47,28 @@ def export(
     )  # fmt: skip
 
 
-@grouped
 def import_(
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="FROM", help="implicit, for what its model.save wrote; or arrays, for any .npz."
+        Option(
+            "implicit, for what its model.save wrote; or arrays, for any .npz.",
+            "FROM",
+            is_argument=True,
         ),
     ],
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="Read user_factors and item_factors from this .npz."),
+        Option("Read user_factors and item_factors from this .npz.", "FILE", is_argument=True),
     ],
     rows: Annotated[
         list[Any],
         events("--events", "Do not recommend the items that users have by these events."),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="RUN", help="Save the model as this folder.")
-    ],
-    user_ids: Annotated[
-        Path | None,
-        typer.Option("--user-ids", metavar="FILE", help="Read the id of each user row, in order."),
-    ] = None,
-    item_ids: Annotated[
-        Path | None,
-        typer.Option("--item-ids", metavar="FILE", help="Read the id of each item row, in order."),
-    ] = None,
+    out: Annotated[Path, Option("Save the model as this folder.", "RUN")],
+    user_ids: Annotated[Path | None, Option("Read the id of each user row, in order.")] = None,
+    item_ids: Annotated[Path | None, Option("Read the id of each item row, in order.")] = None,
     sorted_ids: Annotated[
-        bool,
-        typer.Option(
-            "--sorted-ids",
-            help="Take the ids of the events in ascending order, as categories of pandas are.",
-        ),
+        bool, Option("Take the ids of the events in ascending order, as categories of pandas are.")
     ] = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -101,7 +77,6 @@ def import_(
 ) -> None:
     """Make a model of vectors that implicit or another library has learned."""
     from sdgar.arguments import one_of
-    from sdgar.data.readers import read_files
     from sdgar.data.readers.tables import read_ids
     from sdgar.exports.arrays import read_arrays
     from sdgar.exports.factors import import_factors
@@ -117,9 +92,7 @@ def import_(
     require_free(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     arrays = read_arrays(file)
-    loaded = read_files(rows, reading)
-    print_loaded(screen, "events", loaded, ", ".join(str(one) for one in rows))
-    data = loaded.interactions
+    data, _ = read_events(screen, "events", rows, reading)
     users, items = arrays.users, arrays.items
     if sorted_ids:
         users, items = data.users.values, data.items.values
@@ -140,19 +113,13 @@ def import_(
     )
 
 
-@grouped
 def add_items(
     run: RunFolder,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="RUN", help="Save the model with the items here.")
-    ],
+    out: Annotated[Path, Option("Save the model with the items here.", "RUN")],
     new_events: Annotated[
         list[Any] | None, events("--events", "Read interactions with new items from these events.")
     ] = None,
-    skip_unknown: Annotated[
-        bool,
-        typer.Option("--skip-unknown", help="Leave out users who are not in the model."),
-    ] = False,
+    skip_unknown: Annotated[bool, Option("Leave out users who are not in the model.")] = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
     *,

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
-from sdgar.cli.finished import print_earlier, print_result
 from sdgar.cli.inputs import absolute, bounded, read_rows
-from sdgar.cli.options.groups import Extension, first_page, given, grouped_with
+from sdgar.cli.options.option import Option, first_page, options_of, written_out
 from sdgar.cli.options.shared import (
     Explain,
     Json,
@@ -23,24 +22,20 @@ from sdgar.cli.options.shared import (
     require_one_split,
     require_one_test,
 )
-from sdgar.cli.options.training import (
-    ContinuationOptions,
-    FeatureOptions,
-    HeldOutOptions,
-    PartOptions,
-    SystemOptions,
-    TrainingOptions,
-    require_heeded,
+from sdgar.cli.options.train import (
+    WITH_RESUME,
+    TrainOptions,
+    interrupted_job,
+    read_as_before,
 )
-from sdgar.cli.options.values import number, run_folder, source
+from sdgar.cli.options.training import require_heeded
+from sdgar.cli.options.values import run_folder, source
 from sdgar.cli.precompile import Precompiler
-from sdgar.cli.reports import print_system
-from sdgar.cli.train_choices import WITH_RESUME, SystemChoice, interrupted_job, read_as_before
+from sdgar.cli.reports import print_earlier, print_result, print_system
 from sdgar.cli.training_screen import StopRequest
 from sdgar.cli.training_screen import training as training_bar
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
-from sdgar.settings import CHECKPOINT_SECONDS
 from sdgar.storage import remote
 from sdgar.systems.recipe import recipe_of
 
@@ -49,86 +44,37 @@ if TYPE_CHECKING:
     from sdgar.systems.base import Estimator
 
 
-class OtherTraining(Extension, Protocol):
-    """An extension ``train:…``, which trains on inputs of another kind than files of events."""
-
-    unused: Sequence[str]
-    """The options of ``sdgar train`` that it does not use."""
-
-    def claims(self, files: Sequence[Any]) -> bool:
-        """Return whether these inputs are of its kind."""
-
-    def claims_job(self, job: Job) -> bool:
-        """Return whether an interrupted run was its own."""
-
-    def follows(self) -> bool:
-        """Return whether another process leads this one, and writes the model."""
-
-    def started_again(self) -> bool:
-        """Return whether this process replaces one that has failed."""
-
-    def of_job(self, options: Any) -> dict[str, int]:
-        """Return its options as a job keeps them."""
-
-    def train(
-        self, screen: Screen, job: Job, estimator: Estimator, out: Path, options: Any, *,
-        resume: bool, verbose: bool, explain: bool,
-    ) -> None:  # fmt: skip
-        """Run the job, and print the result."""
-
-
 @first_page(
     "--out", "--system", "--fast", "--thorough", "--set", "--test", "--split", "--metric", "--k",
     "--seed", "--item-features", "--from", "--resume", "--overwrite", "--json", "--user-column",
     "--item-column", "--min-rating",
 )  # fmt: skip
-@grouped_with(extensions_of("train"))
 def train(
     context: typer.Context,
     files: Annotated[
         list[Any] | None,
-        typer.Argument(
-            metavar="TRAIN",
-            parser=source,
-            help="Train on these files of events, or on a store: sqlite:///FILE.db, postgresql://…",
+        Option(
+            "Train on these files of events, or on a store: sqlite:///FILE.db, postgresql://…",
+            "TRAIN",
+            parse=source,
+            is_argument=True,
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", parser=run_folder, metavar="RUN", help="Save the model here."),
-    ] = None,
+    out: Annotated[Path | None, Option("Save the model here.", "RUN", parse=run_folder)] = None,
     *,
-    system: SystemOptions,
-    held_out: HeldOutOptions,
-    training: TrainingOptions,
+    options: TrainOptions,
     ks: Ks = None,
     resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume", parser=run_folder, metavar="RUN", help="Resume the interrupted run of RUN."
-        ),
+        Path | None, Option("Resume the interrupted run of RUN.", "RUN", parse=run_folder)
     ] = None,
-    checkpoint_every: Annotated[
-        float,
-        typer.Option(
-            "--checkpoint-every",
-            parser=number("--checkpoint-every", float),
-            metavar="SECONDS",
-            help="Write a checkpoint every so many seconds; 0 writes one each epoch.",
-        ),
-    ] = CHECKPOINT_SECONDS,
     overwrite: Overwrite = False,
     explain: Explain = False,
     verbose: Annotated[
-        bool,
-        typer.Option("--verbose", help="Print diagnostics of the sampler with each validation."),
+        bool, Option("Print diagnostics of the sampler with each validation.")
     ] = False,
     as_json: Json = False,
-    continuation: ContinuationOptions,
-    parts: PartOptions,
-    features: FeatureOptions,
     reading: ReadOptions,
-    extended: Mapping[OtherTraining, Any],
+    extended: Mapping[Any, Any],
 ) -> None:
     """Train a model on files of (user, item) events and measure it.
 
@@ -151,40 +97,28 @@ def train(
     """
     # Before imports that take seconds.
     precompiler = Precompiler(
-        "quick" if system.fast else system.system, training.engine, training.device
+        "quick" if options.fast else options.system, options.engine, options.device
     )
     context.call_on_close(precompiler.end)
 
-    from sdgar.evaluation.metrics import check_metric
-    from sdgar.runs.job import Job
-    from sdgar.runs.run import check_settings
     from sdgar.runs.workspace import partial_of, require_free
-    from sdgar.systems.checks import require_looks_at_features
 
-    screen, written = Screen(as_json=as_json), given(context)
+    screen, written = Screen(as_json=as_json), written_out(context)
+    run = partial(_run, screen, precompiler, extended, verbose=verbose, explain=explain)
     restarted = any(other.started_again() for other in extended)
     if restarted and out is not None and partial_of(out).exists():
         # Workers that torchrun has started again resume the run that they had begun.
         resume, written = out, {k: word for k, word in written.items() if k in WITH_RESUME}
     if resume is not None:
         job = interrupted_job(resume, written)
-        if "checkpoint_every" in written:
-            job = replace(job, checkpoint_every=checkpoint_every)
-        job = replace(job, overwrite=job.overwrite or overwrite)
+        every = options.checkpoint_every if "checkpoint_every" in written else job.checkpoint_every
+        job = replace(job, checkpoint_every=every, overwrite=job.overwrite or overwrite)
         other = next((other for other in extended if other.claims_job(job)), None)
         _require_used(written, other, extended)
-        with precompiler.compiling(job):
-            if other is None:
-                _train(screen, job, job.estimator(), resume, verbose, explain, resume=True)
-            else:
-                other.train(
-                    screen, job, job.estimator(), resume, extended[other], resume=True,
-                    verbose=verbose, explain=explain,
-                )  # fmt: skip
+        run(job, job.estimator(), resume, other, resume=True)
         return
-    earlier = continuation.earlier
-    if out is None and earlier is not None:
-        out, overwrite = earlier, True
+    if out is None and options.earlier is not None:
+        out, overwrite = options.earlier, True
     if not files or out is None:
         raise UsageError(
             "sdgar train needs files of events and --out RUN, or --from RUN to replace it; or "
@@ -196,61 +130,68 @@ def train(
         require_free(out, overwrite=overwrite)
     other = next((other for other in extended if other.claims(files)), None)
     _require_used(written, other, extended)
-    require_one_test(held_out.test, held_out.split)
-    require_one_split(held_out.split, "sdgar train", "measures on")
-    lengths, metric = lengths_of(ks), training.metric
-    if metric is not None:
-        lengths = tuple(dict.fromkeys((*lengths, check_metric(metric)[1])))
-    estimator, own = SystemChoice(
-        system=system, parts=parts, training=training, held_out=held_out,
-        continuation=continuation, given=written,
-    ).estimator()  # fmt: skip
-    require_heeded(written, [estimator], protocol=held_out.protocol, settings=own)
-    training.require_draws(screen, [estimator])
-    users, items = features.user_features, features.item_features
+    inputs = bounded(files), bounded(options.test), bounded(options.valid)
+    shards = None if other is None else other.of_job(extended[other])
+    estimator, job = _new_job(
+        screen, options, written, inputs, lengths_of(ks), reading, overwrite=overwrite,
+        shards=shards,
+    )  # fmt: skip
+    run(job, estimator, out, other, inputs=inputs)
+
+
+def _new_job(
+    screen: Screen,
+    options: TrainOptions,
+    written: Mapping[str, str],
+    inputs: Sequence[Any],
+    lengths: tuple[int, ...],
+    reading: ReadOptions,
+    *,
+    overwrite: bool,
+    shards: dict[str, int] | None,
+) -> tuple[Estimator, Job]:
+    """Return the system and the job that options stand for; wrong ones are refused."""
+    from sdgar.evaluation.metrics import check_metric
+    from sdgar.runs.job import Job
+    from sdgar.runs.run import check_settings
+    from sdgar.systems.checks import require_looks_at_features
+
+    require_one_test(options.test, options.split)
+    require_one_split(options.split, "sdgar train", "measures on")
+    if options.metric is not None:
+        lengths = tuple(dict.fromkeys((*lengths, check_metric(options.metric)[1])))
+    estimator, own = options.estimator(written)
+    require_heeded(written, [estimator], protocol=options.protocol, settings=own)
+    options.require_draws(screen, [estimator])
+    users, items = options.user_features, options.item_features
     require_looks_at_features(estimator, of_users=bool(users), of_items=bool(items))
-    kept = held_out.kept_rows()
-    check_settings(estimator, held_out.protocol)
-    inputs = tuple(map(bounded, (files, held_out.test, held_out.valid)))
-    reading, as_before = read_as_before(reading, earlier, written)
+    check_settings(estimator, options.protocol)
+    kept = options.kept_rows()
+    reading, as_before = read_as_before(reading, options.earlier, written)
     if as_before is not None:
         screen.say("reading", as_before)
-    job = Job(
-        files=absolute(inputs[0]), test=absolute(inputs[1]), valid=absolute(inputs[2]),
-        reading=asdict(reading), system=recipe_of(estimator).name,
-        settings=recipe_of(estimator).settings,
-        seed=training.seed, engine=training.engine, device=training.device,
-        protocol=held_out.protocol, split=held_out.split, ks=list(lengths), overwrite=overwrite,
-        checkpoint_every=checkpoint_every, user_features=_absolute(users),
-        item_features=_absolute(items), feature_kinds=features.kinds(), metric=metric, keep=kept,
-        earlier=_absolute(earlier), vanished=continuation.vanished,
-        replace_if=continuation.replace_if,
-        shards=None if other is None else other.of_job(extended[other]),
+    files, test, valid = map(absolute, inputs)
+    recipe = recipe_of(estimator)
+    return estimator, Job(
+        files=files, test=test, valid=valid, reading=asdict(reading), system=recipe.name,
+        settings=recipe.settings, seed=options.seed, engine=options.engine, device=options.device,
+        protocol=options.protocol, split=options.split, ks=list(lengths), overwrite=overwrite,
+        checkpoint_every=options.checkpoint_every, user_features=_absolute(users),
+        item_features=_absolute(items), feature_kinds=options.kinds(), metric=options.metric,
+        keep=kept, earlier=_absolute(options.earlier), vanished=options.vanished,
+        replace_if=options.replace_if, shards=shards,
     )  # fmt: skip
-    with precompiler.compiling(job):
-        if other is None:
-            _train(screen, job, estimator, out, verbose, explain, inputs=inputs)
-        else:
-            other.train(
-                screen, job, estimator, out, extended[other], resume=False, verbose=verbose,
-                explain=explain,
-            )  # fmt: skip
 
 
 def _absolute(path: Path | None) -> str | None:
     return str(path.absolute()) if path else None
 
 
-def _require_used(
-    written: Mapping[str, str], claimed: OtherTraining | None, extended: Mapping[OtherTraining, Any]
-) -> None:
+def _require_used(written: Mapping[str, str], claimed: Any, extended: Mapping[Any, Any]) -> None:
     """Refuse options of other kinds of inputs, and options that this kind does not use."""
-    from sdgar.cli.options.groups import options_of
-
     unused = [] if claimed is None else list(claimed.unused)
     for other in extended:
-        if other is not claimed:
-            unused += [one.parameter for one in options_of(other.options)]
+        unused += [] if other is claimed else [one.name for one in options_of(other.options)]
     for name in unused:
         if name in written:
             inputs = "files of events" if claimed is None else "shards"
@@ -260,22 +201,42 @@ def _require_used(
             )
 
 
-def _train(
-    screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool, *,
-    resume: bool = False, inputs: Sequence[Any] = (),
-) -> None:  # fmt: skip
-    """Read the rows of a job, train and measure, and print the result."""
+def _run(
+    screen: Screen,
+    precompiler: Precompiler,
+    extended: Mapping[Any, Any],
+    job: Job,
+    estimator: Estimator,
+    out: Path,
+    other: Any,
+    *,
+    verbose: bool,
+    explain: bool,
+    resume: bool = False,
+    inputs: Sequence[Any] = (),
+) -> None:
+    """Read the rows of a job, train and measure, and print the result.
+
+    The extension ``other`` does all of it if the inputs are not files of events.
+    """
     from sdgar.runs.run import loop_of
 
-    rows = read_rows(screen, job, *inputs)
-    print_system(screen, estimator, rows.train)
-    loop = loop_of(recipe_of(estimator).settled(rows.train), job.protocol)
-    if rows.before is not None:
-        print_earlier(screen, job, estimator, rows.before)
-        loop = recipe_of(estimator).settled(rows.train).warm_loop
-    with StopRequest() as stop, training_bar(screen, loop, verbose=verbose) as on_epoch:
-        result = job.run(
-            estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,
-            notify=lambda note: screen.say("resume", note),
-        )  # fmt: skip
-    print_result(screen, job, out, result, explain=explain)
+    with precompiler.compiling(job):
+        if other is not None:
+            other.train(
+                screen, job, estimator, out, extended[other], resume=resume, verbose=verbose,
+                explain=explain,
+            )  # fmt: skip
+            return
+        rows = read_rows(screen, job, *inputs)
+        print_system(screen, estimator, rows.train)
+        loop = loop_of(recipe_of(estimator).settled(rows.train), job.protocol)
+        if rows.before is not None:
+            print_earlier(screen, job, estimator, rows.before)
+            loop = recipe_of(estimator).settled(rows.train).warm_loop
+        with StopRequest() as stop, training_bar(screen, loop, verbose=verbose) as on_epoch:
+            result = job.run(
+                estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,
+                notify=lambda note: screen.say("resume", note),
+            )  # fmt: skip
+        print_result(screen, job, out, result, explain=explain)

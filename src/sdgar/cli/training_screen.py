@@ -6,11 +6,11 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 from sdgar.cli.console import Screen
-from sdgar.show.progress import Complaints, Lines
+from sdgar.show.progress import EpochDisplay
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -28,14 +28,13 @@ def training(
 
     Without a loop there are no epochs, only a sign that something is computed.
     """
-    if loop is None:
-        with screen.bar() as bar:
+    with screen.bar() as bar:
+        if loop is None:
             bar.add_task("computing", total=None, unit="")
             yield lambda phase, epoch: None
-        return
-    screen.line(_heading(loop.metric), style="bold")
-    with screen.bar() as bar:
-        yield _Epochs(screen, bar, loop, verbose=verbose)
+        else:
+            screen.line(_heading(loop.metric), style="bold")
+            yield _Epochs(screen, bar, loop, verbose=verbose)
 
 
 @contextmanager
@@ -45,68 +44,34 @@ def work(screen: Screen, pieces: int) -> Iterator[Watch]:
         yield _Pieces(screen, bar, pieces)
 
 
-class End:
-    """Guesses the last epoch of a run, as if no later validation were better than the best."""
+def _watch(
+    screen: Screen, bar: Progress, task: TaskID, what: str, loop: FitOptions
+) -> EpochDisplay:
+    """Return what shows epochs by a bar on a terminal, and by plain lines elsewhere."""
 
-    def __init__(self, loop: FitOptions) -> None:
-        self._loop = loop
-        self.best = 0
-        self._stale = 0
-
-    def after(self, epoch: EpochRecord) -> int:
-        """Return the epoch that is likely the last one."""
-        loop = self._loop
-        if epoch.metric is not None:
-            self.best = epoch.epoch if epoch.best else self.best
-            self._stale = 0 if epoch.best else self._stale + 1
-        if not loop.early_stopping or loop.keep_last:
-            return loop.epochs
-        likely = (self.best or loop.evaluate_every) + loop.patience * loop.evaluate_every
-        return min(loop.epochs, max(likely, epoch.epoch))
-
-    def reached(self, epoch: EpochRecord) -> bool:
-        """Return whether the number of epochs is chosen; all rows are trained on next."""
-        if self._loop.keep_last:
-            return epoch.epoch == self._loop.half and self._loop.early_stopping
-        tired = self._stale >= self._loop.patience
-        return (tired or epoch.epoch >= self._loop.epochs) and self._loop.early_stopping
-
-
-def _lines_on(screen: Screen) -> Lines:
-    """Return plain lines for a screen on which no bar can be drawn."""
+    def show(text: str, done: int, total: int) -> None:
+        bar.update(task, description=text, completed=done, total=total, unit="epochs")
 
     def write(text: str) -> None:
-        if not screen.console.is_terminal:
-            screen.say("", text)
+        screen.say("", text)
 
-    return Lines(write)
+    shown = show if screen.console.is_terminal else None
+    return EpochDisplay(what, loop.epochs, loop.metric, show=shown, write=write, warn=screen.warn)
 
 
 class _Pieces:
-    """Shows one piece of work after the other; it is a ``Watch``."""
+    """Shows one piece of work after the other, as commands that train many models do."""
 
     def __init__(self, screen: Screen, bar: Progress, pieces: int) -> None:
         self._screen = screen
         self._bar = bar
         self._all = bar.add_task("all", total=pieces, unit="pieces")
         self._one: TaskID | None = None
-        self._lines = _lines_on(screen)
 
     def begin(self, what: str, loop: FitOptions) -> OnPhase:
         """Draw a bar for this piece."""
-        one = self._one = self._bar.add_task(f"{what}, starting", total=None, unit="")
-        end = End(loop)
-
-        def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
-            again = phase != "choose" and end.best > 0
-            said = f"{what}, on all training rows" if again else what
-            last = end.best if again else end.after(epoch)
-            self._bar.update(
-                one, completed=epoch.epoch, total=last, description=said, unit="epochs"
-            )
-            self._lines.still(f"{said}: {_how_far(epoch, last, certain=again)}")
-
-        return on_epoch
+        self._one = self._bar.add_task(f"{what}, starting", total=None, unit="")
+        return _watch(self._screen, self._bar, self._one, what, loop)
 
     def end(self, label: str, said: str) -> None:
         """Print a line instead of the bar."""
@@ -115,67 +80,42 @@ class _Pieces:
             self._one = None
         self._bar.advance(self._all)
         self._screen.say(label, said)
-        self._lines.written()
-
-
-_PASSES = {
-    "choose": "training",
-    "final": "training on all training rows",
-    "all": "training on all rows",
-}
 
 
 class _Epochs:
     """Is called after each epoch, and sums the seconds between two lines."""
 
     def __init__(self, screen: Screen, bar: Progress, loop: FitOptions, *, verbose: bool) -> None:
-        self._screen = screen
-        self._bar = bar
-        self._loop = loop
-        self._verbose = verbose
-        self._task = bar.add_task("starting", total=None, unit="")
-        self._end = End(loop)
-        self._again = False
-        self._measured = False
-        self._lines = _lines_on(screen)
+        self._screen, self._loop, self._verbose = screen, loop, verbose
+        task = bar.add_task("starting", total=None, unit="")
+        self._watch = _watch(screen, bar, task, "training", loop)
+        self._phase: Phase | None = None
         self._train = 0.0
-        self._complaints = Complaints(screen.warn)
 
     def __call__(self, phase: Phase, epoch: EpochRecord) -> None:
-        if phase == "all" and not self._measured:
-            self._measured = True
-            self._screen.say("", "measured; training as long on all rows, to be saved")
-        fixed = self._again and not self._loop.keep_last
-        last = self._end.best if fixed else self._end.after(epoch)
-        what = _PASSES[phase] if self._again else "training"
-        self._bar.update(
-            self._task,
-            completed=epoch.epoch,
-            total=last,
-            description=what,
-            unit=f"epochs · loss {epoch.loss:.4f}",
-        )
+        if self._phase not in (None, phase):
+            self._screen.say("", self._next(phase))
+        self._phase = phase
+        self._watch(phase, epoch)
         self._train += epoch.train_seconds + epoch.refit_seconds
-        self._complaints.of(epoch)
         if epoch.metric is None:
-            self._lines.still(f"{what}: {_how_far(epoch, last, certain=self._again)}")
             return
         mark = "best" if epoch.best and not self._loop.keep_last else ""
-        health = _generator(epoch) if self._verbose else ""
         self._screen.line(
             f"{epoch.epoch:>8}{epoch.loss:>10.4f}{epoch.metric:>{_wide(self._loop.metric)}.4f}"
-            f"{mark:>8}{self._train:>7.1f} s{epoch.evaluate_seconds:>8.1f} s{health}"
+            f"{mark:>8}{self._train:>7.1f} s{epoch.evaluate_seconds:>8.1f} s"
+            + (_generator(epoch) if self._verbose else "")
         )
         self._train = 0.0
-        if self._end.reached(epoch):
-            self._again = True
-            said = "training as long on all training rows"
-            best = f"the best epoch is {self._end.best}; "
-            if self._loop.keep_last:
-                said, best = "continuing with all training rows", ""
-            self._bar.update(self._task, total=None, description=said, unit="")
-            self._screen.say("", best + said)
-        self._lines.written()
+        self._watch.lines.written()
+
+    def _next(self, phase: Phase) -> str:
+        """Return what the pass that begins is for."""
+        if phase == "all":
+            return "measured; training as long on all rows, to be saved"
+        if self._loop.keep_last:
+            return "continuing with all training rows"
+        return f"the best epoch is {self._watch.best}; training as long on all training rows"
 
 
 def _heading(metric: str) -> str:
@@ -185,11 +125,6 @@ def _heading(metric: str) -> str:
 
 def _wide(metric: str) -> int:
     return max(10, len(metric) + 2)
-
-
-def _how_far(epoch: EpochRecord, last: int, *, certain: bool) -> str:
-    about = "" if certain else "about "
-    return f"epoch {epoch.epoch} of {about}{last} · loss {epoch.loss:.4f}"
 
 
 def _generator(epoch: EpochRecord) -> str:
@@ -217,12 +152,7 @@ class StopRequest:
             self._before[number] = signal.signal(number, self._take)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -50,6 +50,8 @@ _RULE = "fold_in:"
 """Begins the names of the arrays of a rule among those of a model."""
 _SEEN_ROWS, _SEEN, _NEUTRAL = "seen_indptr_U1", "seen_items_E", "seen_neutral_E"
 _COLD = "cold_items_N"
+_COPIES = 4
+"""How many copies of its files a model takes in RAM at most: as bytes, as arrays, and as tables."""
 _ATTACHED = ("log.jsonl", "training.png")
 """The files that commands put beside a model, which manifests did not always name."""
 
@@ -178,10 +180,16 @@ def _own_names(folder: Path) -> set[str]:
     return set()
 
 
-def load(path: str | Path, *, mapped: bool = False) -> Artifact:
-    """Read and verify a saved model; its arrays may be mapped from the files instead of read."""
+def load(path: str | Path, *, mapped: bool = False, ram: int | None = None) -> Artifact:
+    """Read and verify a saved model; its arrays may be mapped from the files instead of read.
+
+    They are mapped, too, if they and their copies may take more than ``ram`` bytes.
+    """
     folder = remote.fetched_folder(path) if is_remote(path) else Path(path)
     manifest = read_manifest(folder)
+    if ram is not None:
+        size = sum(manifest["files"][name].get("bytes", 0) for name in FILES)
+        mapped = mapped or _COPIES * size > ram
     read = arrays.map_sealed if mapped else sealed.read_tensors
     tensors = {name: read(folder / name, manifest["files"]) for name in FILES}
     sizes = manifest["sizes"]

@@ -605,11 +605,12 @@ class Recommender(Described):
         return artifact.save(self._saved, target, overwrite=overwrite, attachments=attachments)
 
 
-def load(path: str | Path, *, mapped: bool = False) -> Recommender:
+def load(path: str | Path, *, mapped: bool = False, ram: int | None = None) -> Recommender:
     """Load a saved model; its files are verified first, and no code in them can run.
 
     With ``mapped`` the arrays of a large model stay in its files, of which the system keeps as much
-    in memory as there is room for. Answers are the same. An address such as s3://bucket/run is
+    in memory as there is room for. Answers are the same. With ``ram`` this happens only if the
+    model and its copies may take more than so many bytes. An address such as s3://bucket/run is
     fetched first.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
@@ -620,7 +621,7 @@ def load(path: str | Path, *, mapped: bool = False) -> Recommender:
     """
     if not is_remote(path):
         path = a_path("path", path)
-    loaded = Recommender(artifact.load(path, mapped=mapped))
+    loaded = Recommender(artifact.load(path, mapped=mapped, ram=ram))
     loaded._questions.require_fields_of(path)
     return loaded
 

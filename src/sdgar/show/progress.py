@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from sdgar.errors import UsageError
 from sdgar.show.printed import visible
@@ -32,32 +32,8 @@ Show = Callable[[str, int, int], None]
 """A function that shows a text, the epochs or parts that are done, and their number in all."""
 
 
-class Step(Protocol):
-    """One epoch of a training, as it is shown."""
-
-    @property
-    def epoch(self) -> int:
-        """The number of the epoch, from 1."""
-
-    @property
-    def loss(self) -> float:
-        """The mean loss of the epoch."""
-
-    @property
-    def metric(self) -> float | None:
-        """The metric of the validation after it; None without one."""
-
-    @property
-    def best(self) -> bool:
-        """Whether this validation was better than all before."""
-
-    @property
-    def complaint(self) -> str | None:
-        """A problem of the sampler; None without one."""
-
-
 OnStep = Callable[[Any, Any], None]
-"""A function that is called after each epoch, with the name of the pass and the epoch."""
+"""A function that is called after each epoch, with the name of the pass and the record."""
 
 
 class _Setting:
@@ -145,21 +121,6 @@ class Lines:
         self._last = time.monotonic()
 
 
-class Complaints:
-    """Problems of a sampler, each kind of them once."""
-
-    def __init__(self, warn: Callable[[str], None]) -> None:
-        self._warn = warn
-        self._kinds: set[str] = set()
-
-    def of(self, step: Step) -> None:
-        """Warn of the problem of an epoch; later epochs would repeat it with the same numbers."""
-        kind = (step.complaint or "").partition(":")[0]
-        if kind and kind not in self._kinds:
-            self._kinds.add(kind)
-            self._warn(str(step.complaint))
-
-
 @contextmanager
 def training(
     what: str,
@@ -173,9 +134,13 @@ def training(
     """Show a training while it lasts; the caller passes every epoch to what this yields."""
     report(f"training {what} on {rows}", verbose=verbose)
     with _screen(_is_shown(verbose)) as show:
-        watch = _Watch(what, epochs, metric, show, lambda text: report(text, verbose=verbose))
 
-        def both(phase: str, step: Step) -> None:
+        def write(text: str) -> None:
+            report(text, verbose=verbose)
+
+        watch = EpochDisplay(what, epochs, metric, show=show, write=write, warn=write)
+
+        def both(phase: str, step: Any) -> None:
             watch(phase, step)
             if on_epoch is not None:
                 on_epoch(phase, step)
@@ -201,31 +166,47 @@ def working(what: str, *, verbose: bool | None) -> Iterator[Show]:
         yield step
 
 
-class _Watch:
-    """Turns epochs into a bar, or into a line every few seconds."""
+class EpochDisplay:
+    """Turns epochs into a bar, or into a line every few seconds; each kind of complaint once."""
 
     def __init__(
-        self, what: str, epochs: int, metric: str, show: Show | None, write: Callable[[str], None]
+        self,
+        what: str,
+        epochs: int,
+        metric: str,
+        *,
+        show: Show | None,
+        write: Callable[[str], None],
+        warn: Callable[[str], None],
     ) -> None:
         self._what, self._epochs, self._metric = what, epochs, metric
-        self._show = show
-        self._lines, self._complaints = Lines(write), Complaints(write)
-        self._best: Step | None = None
+        self._show, self._warn = show, warn
+        self.lines = Lines(write)
+        """The plain lines, if there is no bar."""
+        self.best = 0
+        """The epoch with the best metric; 0 before the first validation."""
+        self._best_metric = 0.0
+        self._complaints: set[str] = set()
 
-    def __call__(self, phase: str, step: Step) -> None:
-        if step.best:
-            self._best = step
-        self._complaints.of(step)
-        again = phase == "final" and self._best is not None
-        total = self._best.epoch if again and self._best is not None else self._epochs
+    def __call__(self, phase: str, step: Any) -> None:
+        """Show an epoch."""
+        if step.best and step.metric is not None:
+            self.best, self._best_metric = step.epoch, step.metric
+        kind = (step.complaint or "").partition(":")[0]
+        if kind and kind not in self._complaints:  # later ones have the same numbers
+            self._complaints.add(kind)
+            self._warn(str(step.complaint))
+        again = phase != "choose" and self.best > 0
+        certain = again and step.epoch <= self.best
+        total = self.best if certain else self._epochs
         text = f"{self._what}{' on all rows' if again else ''}: epoch {step.epoch} of "
-        text += f"{'' if again else 'at most '}{total}, loss {step.loss:.4f}"
-        if self._best is not None and not again:
-            text += f", best {self._metric} {self._best.metric:.4f} in epoch {self._best.epoch}"
+        text += f"{'' if certain else 'at most '}{total}, loss {step.loss:.4f}"
+        if self.best and not again:
+            text += f", best {self._metric} {self._best_metric:.4f} in epoch {self.best}"
         if self._show is not None:
             self._show(text, step.epoch, total)
         else:
-            self._lines.still(text)
+            self.lines.still(text)
 
 
 @contextmanager

@@ -35,16 +35,6 @@ def number(option: str, kind: type[int] | type[float]) -> Callable[[str | float]
     return parse
 
 
-def seed(text: str | int) -> int:
-    """Parse the number that fixes everything that is drawn."""
-    try:
-        return int(text)
-    except ValueError:
-        raise UsageError(
-            f"seed must be an integer from 0 to 2^64 - 1, got {text!r}.", code="bad_seed"
-        ) from None
-
-
 def bytes_of(option: str) -> Callable[[str], int]:
     """Return the function that parses a number of bytes: 2000000000, 8G or 800MiB."""
 
@@ -118,7 +108,7 @@ def _place(text: str | Path) -> Path:
         raise UsageError(
             f"{str(text)!r} is no place to write to. Name one, such as runs/mine.", code="bad_out"
         )
-    longest = max((part for part in (*place.parts, "")), key=lambda part: len(os.fsencode(part)))
+    longest = max((*place.parts, ""), key=lambda part: len(os.fsencode(part)))
     size = len(os.fsencode(longest))
     if size > _LONGEST_NAME or "\0" in str(place):
         raise UsageError(

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from sdgar.cli.console import Screen
-from sdgar.cli.options.groups import grouped
 from sdgar.cli.options.shared import Json, Overwrite, events
 from sdgar.cli.reports import print_loaded
 from sdgar.data.read_options import ReadOptions
@@ -16,7 +15,6 @@ from sdgar.errors import UsageError
 from sdgar.settings import METRIC
 
 
-@grouped
 def blend(
     first: Annotated[Path, typer.Argument(metavar="RUN_A", help="The model whose scores stay.")],
     second: Annotated[Path, typer.Argument(metavar="RUN_B", help="The model that is added.")],

@@ -12,22 +12,21 @@ import typer
 from sdgar.cli.commands import command_of
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events, read_features, split_off
-from sdgar.cli.options.groups import As, Only, first_page, given, grouped
-from sdgar.cli.options.recommending import MetricOptions, metrics_and_facts
+from sdgar.cli.options.option import Option, first_page, written_out
 from sdgar.cli.options.shared import (
     Explain,
     ItemFeatureOptions,
     Json,
     Ks,
+    MetricOptions,
     Overwrite,
     lengths_of,
     require_one_split,
     require_one_test,
 )
+from sdgar.cli.options.train import RunOptions
 from sdgar.cli.options.training import (
     METRIC_SETTING,
-    HeldOutOptions,
-    SystemOptions,
     TrainingOptions,
     require_heeded,
     settings_of,
@@ -50,7 +49,7 @@ from sdgar.storage.remote import is_remote
 if TYPE_CHECKING:
     from sdgar.lab.comparison import Comparison
 
-_FILLED = {"files", "system", "settings", "set", "out", "overwrite", "as_json", "explain"}
+_FILLED = {"files", "system", "settings", "set", "out", "overwrite", "json", "explain_metrics"}
 """Parameters of ``sdgar train`` that the printed command has anyway, or leaves out."""
 _SETTINGS = {"engine": "engine", "device": "device", "metric": METRIC_SETTING}
 """Options that some systems have no setting for, with the name of the setting."""
@@ -69,23 +68,23 @@ _Train = Annotated[
 class ComparisonOptions:
     """What is compared, and where the result is kept."""
 
-    systems: Annotated[str, As(metavar="NAME,NAME…")] = "popular,bpr,sdgar,sdsoftmax"
+    systems: Annotated[str, Option(metavar="NAME,NAME…")] = "popular,bpr,sdgar,sdsoftmax"
     """Compare these systems."""
     seeds: int = 3
     """Run each system with so many seeds, from --seed upwards."""
-    trials: Annotated[int | None, As("--tune", "TRIALS")] = None
+    trials: Annotated[int | None, Option(metavar="TRIALS", flag="--tune")] = None
     """First tune each system, with so many trials."""
-    against: Annotated[str | None, As(metavar="NAME")] = None
+    against: Annotated[str | None, Option(metavar="NAME")] = None
     """Compare the others with this system; the default is the best one."""
-    settings: Annotated[list[str] | None, As("--set", "[SYSTEM.]KEY=VALUE")] = None
+    settings: Annotated[list[str] | None, Option(metavar="[SYSTEM.]KEY=VALUE", flag="--set")] = None
     """Set a hyper-parameter of one system, or of all that have it; repeatable."""
-    out: Annotated[Path | None, As(metavar="FOLDER", parse=folder_for_files)] = None
+    out: Annotated[Path | None, Option(metavar="FOLDER", parse=folder_for_files)] = None
     """Keep everything in this folder, and resume from it."""
-    latex: Annotated[Path | None, As(parse=new_file)] = None
+    latex: Annotated[Path | None, Option(parse=new_file)] = None
     """Write the table here as LaTeX."""
-    csv: Annotated[Path | None, As(parse=new_file)] = None
+    csv: Annotated[Path | None, Option(parse=new_file)] = None
     """Write the table with all metrics to this .csv file."""
-    item_facts: Annotated[Path | None, As(metavar="TABLE")] = None
+    item_facts: Annotated[Path | None, Option(metavar="TABLE")] = None
     """Read the columns that metrics such as diversity:genres@10 compare items by from this table:
     the id, categories as a|b, and columns of other fields."""
 
@@ -95,12 +94,11 @@ class ComparisonOptions:
     "--metric", "--k", "--set", "--overwrite", "--json", "--user-column", "--item-column",
     "--min-rating",
 )  # fmt: skip
-@grouped
 def compare(
     context: typer.Context,
     files: _Train,
     *,
-    rows: Annotated[HeldOutOptions, Only("test", "split", "valid", "protocol")],
+    rows: Annotated[RunOptions, ("test", "split", "valid", "protocol")],
     wanted: ComparisonOptions,
     ks: Ks = None,
     overwrite: Overwrite = False,
@@ -134,19 +132,20 @@ def compare(
         )
     require_one_test(rows.test, rows.split)
     seeds = seeds_from(training.seed, wanted.seeds)
-    common = {"engine": training.engine, "device": training.device, **training.negatives()}
+    common = training.common()
     own = settings_of(wanted.settings, {*common, "seed", METRIC_SETTING})
     candidates = candidates_of(wanted.systems, own, common)
     estimators = [candidate.estimator for candidate in candidates]
     require_heeded(
-        given(context), estimators, protocol=rows.protocol, settings=own,
+        written_out(context), estimators, protocol=rows.protocol, settings=own,
         valid_is_searched=wanted.trials is not None, metric_is_searched=True,
     )  # fmt: skip
     training.require_draws(screen, estimators)
     if training.metric is not None:
         check_metric(training.metric)
     kinds = features.kinds()
-    names, facts = metrics_and_facts(metrics.names(), wanted.item_facts)
+    names = metrics.names()
+    facts = metrics.facts(wanted.item_facts)
     require_new(wanted.latex, overwrite=overwrite)
     require_new_table(wanted.csv, overwrite=overwrite)
     data, reading = read_events(screen, "data", files, reading)
@@ -164,7 +163,7 @@ def compare(
         folds=tuple(folds),
         valid=read_events(screen, "valid", rows.valid, reading)[0] if rows.valid else None,
         protocol=rows.protocol, ks=lengths_of(ks), seeds=seeds, trials=wanted.trials,
-        metric=training.metric, metrics=names, facts=facts,
+        metric=training.metric, metrics=None if names is None else tuple(names), facts=facts,
     )  # fmt: skip
     with StopRequest() as stop, work(screen, comparing.pieces(candidates, conditions)) as watch:
         found = comparing.compare(
@@ -217,7 +216,7 @@ class SearchOptions:
 
     trials: int = 20
     """Try so many settings; the first are the defaults."""
-    study: Annotated[Path | None, As(parse=new_file)] = None
+    study: Annotated[Path | None, Option(parse=new_file)] = None
     """Keep the search in this file, and resume it."""
 
 
@@ -225,14 +224,13 @@ class SearchOptions:
     "--system", "--trials", "--test", "--split", "--study", "--metric", "--seed", "--set",
     "--overwrite", "--json", "--user-column", "--item-column", "--min-rating",
 )  # fmt: skip
-@grouped
 def tune(
     context: typer.Context,
     files: _Train,
     *,
-    system: Annotated[SystemOptions, Only("system", "settings")],
+    system: Annotated[RunOptions, ("system", "settings")],
     wanted: SearchOptions,
-    rows: Annotated[HeldOutOptions, Only("test", "split", "valid")],
+    rows: Annotated[RunOptions, ("test", "split", "valid")],
     overwrite: Overwrite = False,
     as_json: Json = False,
     training: TrainingOptions,
@@ -256,8 +254,7 @@ def tune(
     tuning.require_optuna()
     screen = Screen(as_json=as_json)
     seed, metric, study = training.seed, training.metric, wanted.study
-    common = {"seed": seed, "engine": training.engine, "device": training.device}
-    common |= training.negatives()
+    common = {"seed": seed, **training.common()}
     fixed = settings_of(system.settings, {*common, METRIC_SETTING})
     if metric is not None:
         check_metric(metric)
@@ -265,7 +262,7 @@ def tune(
     training.require_draws(screen, [base])
     require_one_test(rows.test, rows.split)
     require_one_split(rows.split, "sdgar tune", "searches with")
-    require_heeded(given(context), [base], metric_is_searched=True)
+    require_heeded(written_out(context), [base], metric_is_searched=True)
     check_settings(base)
     data, reading = read_events(screen, "data", files, reading)
     if rows.test:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdgar.cli.console import Screen
-from sdgar.cli.options.groups import As, grouped
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json
 from sdgar.cli.options.values import folder_for_files
 from sdgar.cli.training_screen import StopRequest, work
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ExperimentOptions:
     """The data, the size and the device of experiments."""
 
-    data: Annotated[Path | None, As(metavar="FOLDER")] = None
+    data: Annotated[Path | None, Option(metavar="FOLDER")] = None
     """Read the real data sets (citeulike-t, gowalla, movielens-10m) here, each with train.parquet
     and test.parquet, or interactions.parquet; or of NAME.npz. Others are synthetic."""
     quick: bool = False
@@ -36,7 +36,6 @@ class ExperimentOptions:
     """The device that computes: auto, cpu or cuda."""
 
 
-@grouped
 def paper(
     name: Annotated[
         str,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events
-from sdgar.cli.options.groups import As
+from sdgar.cli.options.option import Option
 from sdgar.cli.reports import print_definitions, print_main_metric, print_metrics
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.cli.measured import Measurement
+    from sdgar.cli.evaluate import RequestedMetrics
     from sdgar.data.read_options import ReadOptions
 
 _OF_MODELS = (
@@ -30,7 +30,7 @@ class TrecRunOptions:
 
     panel: ClassVar[str] = "Files of TREC"
 
-    foreign: Annotated[Path | None, As("--run", "FILE")] = None
+    foreign: Annotated[Path | None, Option(metavar="FILE", flag="--run")] = None
     """Measure the recommendations of this run; no model is loaded."""
     qrels: Path | None = None
     """The relevant items of the users of --run."""
@@ -52,7 +52,10 @@ class MeasureTrecRun:
         options: TrecRunOptions,
         train: list[Any] | None,
         reading: ReadOptions,
-        wanted: Measurement,
+        requested: RequestedMetrics,
+        *,
+        ks: tuple[int, ...] | None,
+        explain: bool,
     ) -> None:
         """Measure the run, and print the result."""
         from sdgar.lab.trec_run import evaluate_run
@@ -69,14 +72,12 @@ class MeasureTrecRun:
             )
         trained = read_events(screen, "train", train, reading)[0] if train else None
         report = evaluate_run(
-            run, qrels, ks=wanted.ks if wanted.ks_given else None, metrics=wanted.metrics,
-            train=trained, facts=wanted.items,
+            run, qrels, ks=ks, metrics=requested.names, train=trained, facts=requested.items,
         )  # fmt: skip
         print_metrics(screen, report)
         print_main_metric(screen, report, None, run.name)
-        print_definitions(screen, report.definition, list(report.means()), explain=wanted.explain)
-        groups = wanted.groups(screen, report)
-        wanted.write(screen, report)
+        print_definitions(screen, report.definition, list(report.means()), explain=explain)
+        groups = requested.show_groups(screen, report)
         screen.result(
             {
                 "run": str(run),

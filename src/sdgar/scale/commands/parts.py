@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from sdgar.cli.answers import with_names
 from sdgar.cli.console import Screen
-from sdgar.cli.options.groups import As
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.values import folder_for_files
 from sdgar.errors import UsageError
 from sdgar.scale.commands.workers import follows, several
@@ -32,7 +32,7 @@ class PartOfAnswerOptions:
 
     panel: ClassVar[str] = "Several processes"
 
-    parts: Annotated[Path | None, As(metavar="FOLDER", parse=folder_for_files)] = None
+    parts: Annotated[Path | None, Option(metavar="FOLDER", parse=folder_for_files)] = None
     """Write the answer into this new folder, as one .parquet file for each process."""
     workers: int = 1
     """Rank for --parts by so many processes of this machine; for several machines, start the

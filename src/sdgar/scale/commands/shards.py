@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdgar.cli.console import Screen
-from sdgar.cli.options.groups import grouped
 from sdgar.cli.options.shared import Json, Overwrite
 from sdgar.cli.options.values import bytes_of, fetched, folder_for_files
 from sdgar.data.read_options import ReadOptions
@@ -27,7 +26,6 @@ _STEPS = {
 }
 
 
-@grouped
 def shard(
     events: Annotated[
         list[str],

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from sdgar.cli.console import Screen
-from sdgar.cli.finished import print_result
-from sdgar.cli.options.groups import As
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.values import bytes_of
-from sdgar.cli.reports import print_system
+from sdgar.cli.reports import print_result, print_system
 from sdgar.cli.training_screen import StopRequest, training
 from sdgar.errors import UsageError
 from sdgar.scale.commands import workers
@@ -34,7 +33,7 @@ class ShardOptions:
 
     panel: ClassVar[str] = "Shards"
 
-    ram: Annotated[int, As(metavar="BYTES", parse=bytes_of("--ram"))] = 4 << 30
+    ram: Annotated[int, Option(metavar="BYTES", parse=bytes_of("--ram"))] = 4 << 30
     """Train on shards within this much RAM, as 4GiB or 800MiB; default: 4GiB."""
     together: int = TOGETHER
     """Hold the users of so many shards in RAM at once; the model depends on this number."""
@@ -43,7 +42,9 @@ class ShardOptions:
     workers: int = 1
     """Train on shards by so many processes of this machine; for several machines, start the command
     with torchrun instead."""
-    gpu_memory: Annotated[int | None, As(metavar="BYTES", parse=bytes_of("--gpu-memory"))] = None
+    gpu_memory: Annotated[int | None, Option(metavar="BYTES", parse=bytes_of("--gpu-memory"))] = (
+        None
+    )
     """Train on shards within this much memory of the GPU, as 16GiB; default: all that is free."""
 
 
