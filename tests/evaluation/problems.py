@@ -12,6 +12,10 @@ from torch import Tensor
 
 from sdgar.data.held_out import HeldOut
 from sdgar.data.history import History
+from sdgar.maths.rows import Rows
+from sdgar.models.factors import Factors
+from sdgar.models.item_weights import LocalItemWeights
+from sdgar.models.sum import Sum
 
 
 @dataclass(frozen=True)
@@ -143,3 +147,22 @@ def oracle_metrics(ranked: list[int], positives: set[int], k: int) -> dict[str, 
         f"map@{k}": sum(sum(relevant[:rank]) / rank for rank in ranks) / len(positives),
         f"hit@{k}": float(hits > 0),
     }
+
+
+def model_of(rng, n_users, n_items, dim, *, scale=1.0, memory=True, alike=1):
+    """Return a synthetic model; ``alike`` items in a row have one vector, so that they tie."""
+    item = rng.normal(size=(n_items, dim)) * rng.lognormal(0, scale, (n_items, 1))
+    item = item[np.arange(n_items) // alike * alike]
+    bias = rng.normal(size=n_items)[np.arange(n_items) // alike * alike]
+    user = rng.normal(size=(n_users, dim)) * rng.lognormal(0, scale, (n_users, 1))
+    factors = Factors(*(a.astype(np.float32) for a in (user, item, bias)))
+    if not memory:
+        return factors, None
+    pairs = np.unique(rng.integers(0, n_users * n_items, 4 * n_users))
+    history = History.of_pairs(pairs // n_items, pairs % n_items, n_users)
+    start = np.arange(0, 4 * n_items, 4, dtype=np.int64)
+    start = np.append(start, 4 * n_items)
+    column = np.concatenate([np.sort(rng.permutation(n_items)[:4]) for _ in range(n_items)])
+    weight = rng.normal(size=4 * n_items).astype(np.float32)
+    weights = Rows(start, column.astype(np.int32), weight)
+    return Sum(factors, LocalItemWeights(history, weights), 2.0), history

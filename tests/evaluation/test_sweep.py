@@ -11,12 +11,10 @@ from sdgar.data.held_out import HeldOut
 from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
 from sdgar.ranking import sweep
-from sdgar.ranking.sweep import Sweep, can_be_swept
+from sdgar.ranking.sweep import Sweep, can_be_swept, quantised
 from sdgar.ranking.topk import top_k
 
-from .test_sieve import model_of
-
-pytest.importorskip("numba")
+from .problems import model_of
 
 
 @settings(max_examples=40)
@@ -99,6 +97,42 @@ def test_ties_go_to_the_lower_number():
         assert last.tolist() == list(range(last[0] // 5 * 5, last[0] // 5 * 5 + len(last)))
 
 
+def test_where_few_items_are_allowed_lists_are_short():
+    model, _ = model_of(np.random.default_rng(4), 3, 50, 4, memory=False)
+    blocked_I = np.ones(50, bool)
+    blocked_I[[7, 9]] = False
+    found = Sweep.of(model).top_k(model, np.arange(3), 5, blocked_I=blocked_I)
+    assert {*found.items_TK[:, :2].ravel().tolist()} == {7, 9}
+    assert (found.items_TK[:, 2:] == -1).all()
+    assert (found.scores_TK[:, 2:] == -np.inf).all()
+
+
+@pytest.mark.parametrize(("users", "k"), [(100, 5), (3, 30), (0, 5)])
+def test_any_number_of_users_and_of_items_can_be_ranked(users, k):
+    model, _ = model_of(np.random.default_rng(5), 100, 30, 4, memory=False)
+    exact, found = (way(model, np.arange(users), k) for way in (top_k, Sweep.of(model).top_k))
+    assert np.array_equal(exact.items_TK, found.items_TK)
+
+
+def test_a_sweep_serves_the_items_that_it_was_made_of():
+    rng = np.random.default_rng(7)
+    (one, _), (other, _) = (model_of(rng, 3, 50, 4) for _ in range(2))
+    sweep = Sweep.of(one)
+    assert sweep.serves(one)
+    assert sweep.serves(one.first)
+    assert not sweep.serves(other)
+    one.first.item_ID[3, 0] = np.nan
+    assert not can_be_swept(one)
+
+
+def test_integers_are_near_their_rows():
+    v_RD = np.random.default_rng(8).normal(size=(20, 16)).astype(np.float32)
+    v_RD[4] = 0
+    c_R, q_RD = quantised(v_RD)
+    assert np.abs(q_RD).max(axis=1).tolist() == [127] * 4 + [0] + [127] * 15
+    assert np.abs(v_RD - c_R[:, None] * q_RD).max() <= 0.51 * c_R.max()
+
+
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_a_score_that_is_no_number_is_named(bad):
     rng = np.random.default_rng(6)
@@ -120,10 +154,14 @@ def test_measuring_is_the_same_by_a_sweep(monkeypatch):
     items_E = np.sort(rng.integers(0, 300, (40, 2)), axis=1).ravel()
     held_out = HeldOut(np.arange(40), np.arange(0, 81, 2), items_E, 0, 0, 0, 0)
     whole = evaluate(model, held_out, seen=history, ks=(10,))
-    monkeypatch.setattr(sweep, "_FROM_ITEMS", 300)
+    monkeypatch.setattr(sweep, "_LARGE", 300)
     monkeypatch.setattr(sweep, "_FROM_USERS", 40)
-    swept = []
-    monkeypatch.setattr(Sweep, "_suits", lambda self, n_users: swept.append(n_users) or True)
+    swept, best = [], Sweep._best
+    monkeypatch.setattr(
+        Sweep,
+        "_best",
+        lambda self, terms, *rest: swept.append(len(rest[0])) or best(self, terms, *rest),
+    )
     assert evaluate(model, held_out, seen=history, ks=(10,)).means() == whole.means()
     assert swept == [40]
 

@@ -17,10 +17,9 @@ from numpy.testing import assert_array_equal
 from torch import Tensor
 
 from sdgar.errors import NumericalError, UsageError
-from sdgar.kernels.optional import kernels_of
 from sdgar.machine import cores
 from sdgar.models.factors import Factors
-from sdgar.ranking import topk
+from sdgar.ranking.blocks import Blocks
 from sdgar.ranking.topk import TopK, block_rows, top_k
 
 from .problems import Problem, Table, TensorTable, history, problems
@@ -32,9 +31,8 @@ def ranked(path: str, scorer: Any, *args, **kwargs) -> TopK:
     """Return ``top_k`` by compiled kernels, by NumPy alone, or by tensors."""
     if path == "tensors":
         return top_k(TensorTable(scorer.scores_UI), *args, **kwargs)
-    found = kernels_of("topk") if path == "kernels" else None
-    assert (found is None) == (path == "numpy")
-    with patch.object(topk, "kernels_of", return_value=found):
+    rank = Blocks._rank_scores if path == "numpy" else Blocks._rank_block
+    with patch.object(Blocks, "_rank_block", rank):
         return top_k(scorer, *args, **kwargs)
 
 
@@ -303,22 +301,16 @@ def test_no_more_users_are_scored_at_once_than_a_block_holds(path: str) -> None:
     assert largest == block_rows(64, 64 * 32 * 10) < 100
 
 
-@pytest.mark.parametrize(
-    "obstacle",
-    [
-        'sys.modules["numba"] = None  # an import of it fails from here on',
-        # As in a read-only container: no folder that compiled code could be kept in.
-        'os.environ["XDG_CACHE_HOME"] = "/proc/nowhere"; warnings.simplefilter("ignore")',
-    ],
-)
-def test_without_numba_or_a_cache_folder_the_lists_are_the_same(obstacle: str) -> None:
-    program = f"""
-import os, sys, warnings
-{obstacle}
+def test_without_a_cache_folder_the_lists_are_the_same() -> None:
+    program = """
+import os, warnings
+# As in a read-only container: no folder that compiled code could be kept in.
+os.environ["XDG_CACHE_HOME"] = "/proc/nowhere"
+warnings.simplefilter("ignore")
 import numpy as np
 from sdgar.models.factors import Factors
-from sdgar.ranking import topk
-topk._FEW_SCORES = 0
+from sdgar.ranking import blocks, topk
+blocks._FEW_SCORES = 0
 eye = np.eye(3, dtype=np.float32)
 factors = Factors(eye, eye, np.zeros(3, np.float32))
 print(topk.top_k(factors, np.arange(3), 2).items_TK.tolist())

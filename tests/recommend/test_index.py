@@ -22,10 +22,8 @@ from sdgar.models.fold_in import NewContexts, OnSphere
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum
 from sdgar.ranking import index as module
-from sdgar.ranking.finder import best_items
 from sdgar.ranking.index import ItemIndex, can_be_indexed, recall
-from sdgar.ranking.inverted_file import InvertedFile
-from sdgar.ranking.topk import top_k
+from sdgar.ranking.topk import best_items, top_k
 from sdgar.recommend import recommender
 from sdgar.recommend.artifact import Artifact
 
@@ -210,7 +208,7 @@ def test_without_faiss_it_is_said_what_to_install(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ResourceError, match=r"sdgar\[ann\]"):
-        InvertedFile(np.zeros((4, 2), np.float32), np.zeros(4, np.float32), seed=0)
+        module.InvertedFile(np.zeros((4, 2), np.float32), np.zeros(4, np.float32), seed=0)
 
 
 def answering(model: Sum, known: History) -> sdgar.Recommender:

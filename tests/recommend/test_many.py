@@ -24,7 +24,7 @@ from sdgar.recommend.room import require_within
 from sdgar.storage import arrays, sealed
 
 from ..cli.test_cli import sdgar as command
-from ..evaluation.test_sieve import model_of
+from ..evaluation.problems import model_of
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_parts_one_after_the_other_are_the_whole(count, rows, each, of):
 def test_a_large_catalogue_is_swept_and_gives_the_same_lists(saved, monkeypatch):
     model = sdgar.load(saved)
     before = model.recommend(k=5)
-    monkeypatch.setattr(sweep, "_FROM_ITEMS", 30)
+    monkeypatch.setattr(sweep, "_LARGE", 30)
     monkeypatch.setattr(sweep, "_FROM_USERS", 40)
     used = []
     monkeypatch.setattr(

@@ -13,7 +13,7 @@ import pytest
 
 import sdgar
 from sdgar.data.interactions import Interactions
-from sdgar.ranking import topk
+from sdgar.ranking import blocks
 from sdgar.ranking.topk import top_k
 from sdgar.systems.names import SYSTEMS
 
@@ -63,20 +63,19 @@ def test_many_threads_get_the_answers_that_one_gets(data, name, settings, tmp_pa
 
 
 def test_threads_that_rank_are_started_once_and_not_handed_to_a_forked_process(data, monkeypatch):
-    pytest.importorskip("numba")
     monkeypatch.setattr("sdgar.machine.cores.threads", lambda: 3)
     monkeypatch.setattr("sdgar.machine.cores.threads_now", lambda most: most)
     model = sdgar.IALS(dim=8).fit(data, verbose=False).recommender_.model
     users_T = np.arange(data.n_users)
     first = top_k(model, users_T, 5)
-    pool = topk._pool(2)
+    pool = blocks.pool(2)
     assert np.array_equal(top_k(model, users_T, 5).items_TK, first.items_TK)
-    assert topk._pool(2) is pool
+    assert blocks.pool(2) is pool
     assert len(pool._threads) == 2
     if not hasattr(os, "fork"):
         return
     child = os.fork()
     if child == 0:
-        same = topk._pool(2) is not pool
+        same = blocks.pool(2) is not pool
         os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0

@@ -19,7 +19,7 @@ from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.factors import Factors, popularity
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum, weighted_sum
-from sdgar.ranking import topk
+from sdgar.ranking.blocks import Blocks
 from sdgar.systems.recipe import recipe_of
 from sdgar.training.fitting import Fit
 from sdgar.training.memory import WEIGHTS, Memory, choose_weight
@@ -229,7 +229,7 @@ def test_users_whose_scores_are_tied_can_be_ranked_again(fitted, demo, monkeypat
     held_out = HeldOut.of(demo.held_out, demo.train)
     given = tied, fitted.recommender_.model.second, WEIGHTS, held_out, demo.train.history, "ndcg@5"
     expected = choose_weight(*given)
-    monkeypatch.setattr(topk, "kernels_of", lambda _: None)
+    monkeypatch.setattr(Blocks, "_rank_block", Blocks._rank_scores)
     assert choose_weight(*given) == expected
 
 

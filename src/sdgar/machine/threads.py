@@ -1,4 +1,8 @@
-"""Parts of work that threads take, while other processes leave a core for each of them."""
+"""Parts of work that threads take, while other processes leave a core for each of them.
+
+Each thread may compute matrix products, for which the BLAS library behind NumPy would start threads
+of its own: ``one_blas_thread`` keeps it from that.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 from sdgar.machine import cores
@@ -16,6 +21,11 @@ _PARTS_A_THREAD = 8
 over most of the work of a thread that lost its core."""
 _WORTH_THREADS = 4096
 """Numbers to compute that are worth starting threads for, which takes a tenth of a millisecond."""
+_blas_lock = threading.Lock()
+_blas_users = 0
+"""How many threads are in ``one_blas_thread``."""
+_blas_threads: list[int] = []
+"""The threads of each BLAS library before the first of them came."""
 
 
 def share(
@@ -99,3 +109,35 @@ class _Taken:
             before = self._started[t]
             if before is None or (before.done() and not self._ended.is_set()):
                 self._started[t] = self._pool.submit(self._take, t)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit each matrix product to one thread, so that it is bit-identical on every machine.
+
+    The limit is one of the process: it lasts until the last thread that needs it has left.
+    """
+    global _blas_users, _blas_threads
+    libraries = _blas_libraries()
+    with _blas_lock:
+        if _blas_users == 0:
+            _blas_threads = [library.num_threads for library in libraries]
+            for library in libraries:
+                library.set_num_threads(1)
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                for library, threads in zip(libraries, _blas_threads, strict=True):
+                    library.set_num_threads(threads)
+
+
+@cache
+def _blas_libraries() -> list[Any]:
+    """Return the BLAS libraries that are loaded; NumPy's is among them."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas").lib_controllers  # type: ignore[no-any-return]

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import threading
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
-from sdgar.errors import UsageError
+from sdgar.errors import NumericalError, ResourceError, UsageError
+from sdgar.machine import cores
 from sdgar.models.model import AnyScorer, Model
-from sdgar.ranking.inverted_file import InvertedFile
-from sdgar.ranking.topk import KernelTerms, TopK, require_rankable, top_k
+from sdgar.ranking.blocks import KernelTerms, Spans, flags
+from sdgar.ranking.topk import TopK, require_rankable, top_k
 
 FROM_ITEMS = 300_000
 """The size of a catalogue from which an index is worth it; docs/benchmarks.md measures that."""
@@ -32,9 +33,9 @@ WANTED_RECALL = 0.98
 """The share of exact lists that searches should find: they look into more lists until they do."""
 LEAST_RECALL = 0.9
 """The share below which an index is of no use."""
-_JUDGED, _LENGTH = 512, 50
+_COMPARED, _LENGTH = 512, 50
 """How many users' lists are compared with the exact ones, and how long these are."""
-_FIRST_LOOK = 8
+_FIRST_LISTS = 8
 """How many lists of the inverted file a search looks into at least."""
 _MORE = 16
 """How many items a search gives at least beside those that are wanted, as its order is rough."""
@@ -42,6 +43,13 @@ _MOST_HITS = 4096
 """The most items that a search gives: who has seen more is ranked exactly."""
 _FEW = 1 << 14
 """Where no more items than these are allowed, all of them are scored."""
+
+_ITEMS_A_CENTRE = 64
+"""How many items for each centre the centres are found from."""
+_ROUNDS = 10
+"""How often the centres are moved."""
+_EIGHT = 8
+"""The numbers that faiss compares at once."""
 
 
 def can_be_indexed(model: AnyScorer) -> bool:
@@ -55,8 +63,8 @@ class ItemIndex:
     def __init__(self, terms: KernelTerms, *, seed: int = 0) -> None:
         self._item_ID = terms.item_ID
         self._file = InvertedFile(terms.item_ID, terms.bias_I, seed=seed)
-        self._room = threading.local()
-        self.looked_into = min(_FIRST_LOOK, max(1, self._file.n_lists // 4))
+        self._kept = threading.local()
+        self.looked_into = min(_FIRST_LISTS, max(1, self._file.n_lists // 4))
         """How many lists of the inverted file a search looks into."""
         self.n_lists = self._file.n_lists
         """How many lists the inverted file has."""
@@ -88,7 +96,7 @@ class ItemIndex:
         some_T = np.flatnonzero(np.diff(known.indptr_U1))
         if not len(some_T):
             return
-        some_T = some_T[np.unique(np.linspace(0, len(some_T) - 1, _JUDGED).astype(np.int64))]
+        some_T = some_T[np.unique(np.linspace(0, len(some_T) - 1, _COMPARED).astype(np.int64))]
         settled_T, others_T = (some_T[::2], some_T[1::2]) if len(some_T) > 1 else (some_T, some_T)
         exact = top_k(model, settled_T, _LENGTH, seen=known)
         most = max(1, self._file.n_lists // 4)
@@ -125,7 +133,7 @@ class ItemIndex:
         allowed_N = None
         if blocked_I is not None and len(blocked_I) - np.count_nonzero(blocked_I) <= _FEW:
             allowed_N = np.flatnonzero(~blocked_I)
-        left_out = _Spans.of(seen, users_T)
+        left_out = Spans.of(seen, users_T)
         hits_T = left_out.last_B - left_out.first_B + k + max(k // 2, _MORE)
         whole_T = hits_T > _MOST_HITS if allowed_N is None else np.zeros(len(users_T), bool)
         items_TK = np.full((len(users_T), k), -1, np.int32)
@@ -159,7 +167,7 @@ class ItemIndex:
         u_BD: NDArray[np.float32],
         hits_BN: NDArray[np.int64],
         k: int,
-        left_out: _Spans,
+        left_out: Spans,
         blocked_I: NDArray[np.bool_] | None,
     ) -> tuple[TopK, int]:
         """Score the candidates and keep the k best; say which row is not finite, or -1."""
@@ -168,39 +176,18 @@ class ItemIndex:
         found = TopK(np.empty((len(u_BD), k), np.int32), np.empty((len(u_BD), k), np.float32))
         bad = select_candidates(
             u_BD, terms.item_ID, terms.bias_I, *terms.weights_of(users_B),
-            hits_BN, *left_out, np.zeros(0, np.bool_) if blocked_I is None else blocked_I,
-            *self._own_room(len(terms.item_ID)), found.items_TK, found.scores_TK,
+            hits_BN, *left_out, flags(blocked_I),
+            *self._scratch(len(terms.item_ID)), found.items_TK, found.scores_TK,
         )  # fmt: skip
         return found, int(bad)
 
-    def _own_room(self, n_items: int) -> tuple[NDArray[Any], ...]:
-        """Return room for three numbers an item, which each thread has once."""
-        if not hasattr(self._room, "arrays"):
+    def _scratch(self, n_items: int) -> tuple[NDArray[Any], ...]:
+        """Return arrays for three numbers an item, which each thread has once."""
+        if not hasattr(self._kept, "arrays"):
             types = np.uint8, np.float32, np.int32
-            self._room.arrays = tuple(np.zeros(n_items, one) for one in types)
-        arrays: tuple[NDArray[Any], ...] = self._room.arrays
+            self._kept.arrays = tuple(np.zeros(n_items, one) for one in types)
+        arrays: tuple[NDArray[Any], ...] = self._kept.arrays
         return arrays
-
-
-class _Spans(NamedTuple):
-    """The items of some users: ``item_E[first_B[b] : last_B[b]]`` are those of user b."""
-
-    first_B: NDArray[np.int64]
-    last_B: NDArray[np.int64]
-    item_E: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, seen: History | None, users_B: NDArray[np.int64]) -> _Spans:
-        """Return the items that each user has seen."""
-        if seen is None:
-            none_B = np.zeros(len(users_B), np.int64)
-            return cls(none_B, none_B, np.zeros(0, np.int32))
-        first_B, last_B = seen.indptr_U1[users_B], seen.indptr_U1[users_B + 1]
-        return cls(first_B, last_B, np.ascontiguousarray(seen.items_E))
-
-    def rows(self, at_B: NDArray[np.int64]) -> _Spans:
-        """Return the items of some of these users."""
-        return self._replace(first_B=self.first_B[at_B], last_B=self.last_B[at_B])
 
 
 def recall(found_TK: NDArray[np.int32], exact_TK: NDArray[np.int32]) -> float:
@@ -208,3 +195,95 @@ def recall(found_TK: NDArray[np.int32], exact_TK: NDArray[np.int32]) -> float:
     pairs = zip(found_TK, exact_TK, strict=True)
     hits = sum(np.isin(exact_K[exact_K >= 0], found_K).sum() for found_K, exact_K in pairs)
     return float(hits / max(1, (exact_TK >= 0).sum()))
+
+
+class InvertedFile:
+    """The vectors and biases of items in lists by their nearest centres.
+
+    Inner products become distances on a sphere by one more number for each item (Bachrach et
+    al. 2014):
+
+        x_i = (v_i, b_i, √(m² - |v_i|² - b_i²)) / m,   q_c = (u_c, 1, 0),
+        m x_i · q_c = u_c · v_i + b_i,   with m² the largest |v_i|² + b_i²
+
+    The numbers of x are kept in 16 bits each, so that the lists take half of the memory of the
+    vectors, and the order of what a search gives is rough. Several threads may search at once.
+    """
+
+    def __init__(
+        self, item_ID: NDArray[np.float32], bias_I: NDArray[np.float32], *, seed: int
+    ) -> None:
+        self._faiss = faiss = _faiss()
+        n_items = len(item_ID)
+        self.n_lists = max(1, min(1 << round(np.log2(2 * np.sqrt(n_items))), n_items // 4))
+        """The number of lists."""
+        x_IE = _on_sphere(item_ID, bias_I)
+        self._wide = x_IE.shape[1]
+        self._centres = faiss.IndexFlatIP(self._wide)
+        self._lists = faiss.IndexIVFScalarQuantizer(
+            self._centres, self._wide, self.n_lists, faiss.ScalarQuantizer.QT_fp16,
+            faiss.METRIC_INNER_PRODUCT,
+        )  # fmt: skip
+        faiss.omp_set_num_threads(cores.threads())
+        how = self._lists.cp
+        how.seed, how.niter, how.spherical = seed, _ROUNDS, True
+        how.max_points_per_centroid, how.min_points_per_centroid = _ITEMS_A_CENTRE, 1
+        self._lists.train(x_IE)
+        self._lists.add(x_IE)
+
+    def search(
+        self,
+        u_BD: NDArray[np.float32],
+        n: int,
+        looked_into: int,
+        blocked_I: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.int64]:
+        """Return about the n items with the largest u · v + b for each u, in no exact order.
+
+        A search looks into so many lists, and finds no item that is blocked. There is -1 behind
+        the last item that is found.
+        """
+        q_BE = np.zeros((len(u_BD), self._wide), np.float32)
+        q_BE[:, : u_BD.shape[1]] = u_BD
+        q_BE[:, u_BD.shape[1]] = 1.0
+        options: dict[str, Any] = {"nprobe": looked_into}
+        if blocked_I is not None:
+            allowed = np.packbits(~blocked_I, bitorder="little")
+            options["sel"] = self._faiss.IDSelectorBitmap(allowed)
+        self._faiss.omp_set_num_threads(cores.threads())  # a setting of each thread
+        how = self._faiss.SearchParametersIVF(**options)
+        found_BN: NDArray[np.int64] = self._lists.search(q_BE, n, params=how)[1]
+        return found_BN
+
+
+def _on_sphere(item_ID: NDArray[np.float32], bias_I: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return x_i, all of length 1, with zeros up to a width that suits faiss."""
+    n_items, dim = item_ID.shape
+    square_I = np.einsum("id,id->i", item_ID, item_ID) + bias_I**2
+    if not np.isfinite(square_I).all():
+        at = int(np.flatnonzero(~np.isfinite(square_I))[0])
+        raise NumericalError(
+            f"the vector or the bias of item index {at} is not finite, so nothing can be searched. "
+            "The model has diverged or its file is damaged: train again with a smaller learning "
+            "rate, or load an earlier checkpoint.",
+            code="non_finite_scores",
+        )
+    x_IE = np.zeros((n_items, -(-(dim + 2) // _EIGHT) * _EIGHT), np.float32)
+    x_IE[:, :dim] = item_ID
+    x_IE[:, dim] = bias_I
+    longest = square_I.max()
+    x_IE[:, dim + 1] = np.sqrt(np.maximum(longest - square_I, 0.0))
+    x_IE /= np.sqrt(longest) or 1.0
+    return x_IE
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise ResourceError(
+            'an index needs faiss, which is not installed: pip install "sdgar[ann]". Without an '
+            "index every item is looked at.",
+            code="no_faiss",
+        ) from error
+    return faiss

@@ -17,7 +17,7 @@ from sdgar.data.history import History
 from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.models.model import Floats, Indices, TensorScorer
-from sdgar.ranking.topk import not_finite
+from sdgar.ranking.blocks import not_finite
 
 _BYTES_PER_SCORE = 32
 """What a score costs while its block is alive: a masked copy and, where there are ties, a sort."""

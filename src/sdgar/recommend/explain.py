@@ -10,7 +10,7 @@ import numpy as np
 from sdgar.arguments import length
 from sdgar.data.ids import Ids
 from sdgar.errors import UsageError
-from sdgar.ranking.finder import Finder
+from sdgar.ranking.topk import Finder
 from sdgar.recommend.histories import rows_of
 from sdgar.recommend.questions import Asked, Questions, Raw, several
 from sdgar.recommend.ranking import ranked

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sdgar.data.ids import Ids
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model
-from sdgar.ranking.finder import Finder, best_items
+from sdgar.ranking.topk import Finder, best_items
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.reasons import first_reasons

@@ -29,11 +29,10 @@ from sdgar.evaluation.report import Report
 from sdgar.models.factors import Factors, popularity
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model, Side
-from sdgar.ranking.finder import Finder, best_items
 from sdgar.ranking.index import FROM_ITEMS, LEAST_RECALL, ItemIndex, can_be_indexed
-from sdgar.ranking.sieve import FROM_ITEMS as SIEVE_FROM
-from sdgar.ranking.sieve import Sieve, can_be_sieved
+from sdgar.ranking.sweep import FROM_ITEMS as SWEEP_FROM
 from sdgar.ranking.sweep import Sweep, can_be_swept, is_worth_it
+from sdgar.ranking.topk import Finder, best_items
 from sdgar.recommend import artifact
 from sdgar.recommend.adding import Events, grown
 from sdgar.recommend.artifact import Artifact
@@ -189,8 +188,8 @@ class Recommender(Described):
         ):
             index = ItemIndex.of(model, known)
             self._finder = index if index.recall >= LEAST_RECALL else None
-        if self._finder is None and len(self.items) >= SIEVE_FROM and can_be_sieved(model):
-            self._finder = Sieve.of(model)
+        if self._finder is None and len(self.items) >= SWEEP_FROM and can_be_swept(model):
+            self._finder = self._swept
         for n in (1, 2) if len(self.users) else ():
             few_T = np.arange(min(n, len(self.users)))
             best_items(self._finder, model, few_T, 1, seen=known)
