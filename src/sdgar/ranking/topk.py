@@ -22,7 +22,7 @@ from sdgar.ranking.blocks import Blocks, not_finite_of
 
 BYTES_PER_SCORE = 8
 """What a score costs while its block is alive: the scorer may need a copy of the same size."""
-_RAM = 64 << 20
+_RAM = 128 << 20
 """The bytes of a block of scores of a thread; larger ones only leave the caches."""
 _MOST_ROWS = 256
 """The most users that a thread scores at once: enough for a fast matrix product, few enough that
@@ -86,7 +86,7 @@ def top_k(
 
     A seen or blocked item is never returned, nor one with the score -inf: the row is padded
     instead. A score that is NaN or +inf anywhere in the catalogue is an error, since every rank
-    below it would be meaningless. ``ram_bytes`` bounds a block of scores of a thread: 64 MiB
+    below it would be meaningless. ``ram_bytes`` bounds a block of scores of a thread: 128 MiB
     without a value, or 4 GiB on a GPU. ``scorer.score_all`` is called by several threads at once.
     """
     n_items = scorer.n_items
