@@ -41,8 +41,7 @@ from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
 from sdgar.ranking import topk
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen
-from sdgar.samplers.health import health
+from sdgar.samplers.generator import Frozen, health
 from sdgar.samplers.static import Popularity, Uniform
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR

@@ -25,7 +25,7 @@ import numpy as np
 
 import grids
 from grids import DATASETS, DISLIKING, SHARES, SPACES
-from sdgar.discriminators.cosine import temperature_of
+from sdgar.discriminators.bounded import temperature_of
 from sdgar.evaluation.measures import MEASURES
 from sdgar.lab.paper.chosen import NAMES, PAPER, REAL, TITLES
 from table_templates import (

@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 
 import sdgar
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.cosine import temperature_of
+from sdgar.discriminators.bounded import temperature_of
 from sdgar.discriminators.lightgcn import LightGCN
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.models.network import MODULES

@@ -25,8 +25,7 @@ from sdgar.samplers import sampled_sums as module
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.generator import Frozen
-from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.static import Popularity, Uniform
+from sdgar.samplers.static import KnownItems, Popularity, Uniform
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 

@@ -24,8 +24,7 @@ from sdgar.parts import (
     register_objective,
     register_sampler,
 )
-from sdgar.samplers.reject import redraw_known
-from sdgar.samplers.static import Static
+from sdgar.samplers.static import Static, redraw_known
 from sdgar.systems.base import Estimator, register_system
 from sdgar.systems.defaults import RATES, STEPS, Choice, Range, Space
 from sdgar.systems.learner import Factorized, Learner

@@ -32,8 +32,8 @@ DISCRIMINATORS: Registry[Callable[..., Any]] = Registry(
     "discriminator",
     {
         "factorization": "sdgar.discriminators.factorization:factorization",
-        "cosine": "sdgar.discriminators.cosine:cosine",
-        "metric": "sdgar.discriminators.metric:metric",
+        "cosine": "sdgar.discriminators.bounded:cosine",
+        "metric": "sdgar.discriminators.bounded:metric",
         "lightgcn": "sdgar.discriminators.lightgcn:LightGCN",
         "two-tower": "sdgar.discriminators.two_tower:TwoTower",
         "sequence": "sdgar.discriminators.sequence:Sequence",

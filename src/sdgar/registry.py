@@ -1,4 +1,4 @@
-"""Registers: what is known by a name, the entries of this package and those that users add.
+"""Registers: classes and functions by name, built in or added by users.
 
 An entry of this package is written "module:name", and imported when it is first used, so that the
 names alone cost nothing.

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.bounded import Cosine, MetricModel
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.discriminators.metric import Metric
 from sdgar.errors import UsageError
 
 
@@ -19,8 +18,8 @@ def factorization(**changes) -> MatrixFactorization:
     return made
 
 
-def metric(**changes) -> Metric:
-    return Metric(7, 11, 5, **({"seed": 3} | changes))
+def metric(**changes) -> MetricModel:
+    return MetricModel(7, 11, 5, **({"seed": 3} | changes))
 
 
 def cosine(**changes) -> Cosine:
@@ -108,7 +107,7 @@ def test_the_same_seed_starts_the_same_and_another_does_not(make):
     assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize("kind", [MatrixFactorization, Metric])
+@pytest.mark.parametrize("kind", [MatrixFactorization, MetricModel])
 def test_an_embedding_without_dimensions_is_refused(kind):
     with pytest.raises(UsageError, match="dim must be at least 1, got 0"):
         kind(5, 6, 0, seed=1)

@@ -20,10 +20,9 @@ from sdgar.samplers.generator import Scrambled, Update
 from sdgar.samplers.nearest_items import NearestItems
 from sdgar.samplers.policy_gradient import PolicyGradient
 from sdgar.samplers.rank_by_factor import RankByFactor
-from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.softmax_generator import SoftmaxGenerator
-from sdgar.samplers.static import Popularity, PopularityMix, Uniform
+from sdgar.samplers.static import KnownItems, Popularity, PopularityMix, Uniform
 
 CPU = torch.device("cpu")
 

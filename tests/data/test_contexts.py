@@ -15,7 +15,7 @@ from sdgar.data.contexts import DERIVED, Fields, combined, derived
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read, read_frame, read_options
 from sdgar.data.tables import events
-from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.bounded import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import DataError, SdgarWarning, UsageError
 

@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 from torch.testing import assert_close
 
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.metric import Metric
+from sdgar.discriminators.bounded import MetricModel
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.systems.cml import CML
@@ -21,11 +21,11 @@ USERS_B = torch.tensor([2, 4, 2])
 ITEMS_BN = torch.tensor([[1, 3, 9], [8, 8, 0], [3, 10, 1]])
 
 
-def metric(**changes) -> Metric:
-    return Metric(7, 11, 5, **({"seed": 3} | changes))
+def metric(**changes) -> MetricModel:
+    return MetricModel(7, 11, 5, **({"seed": 3} | changes))
 
 
-def norms(model: Metric) -> torch.Tensor:
+def norms(model: MetricModel) -> torch.Tensor:
     return torch.cat((model.user_UD, model.item_ID)).detach().norm(dim=1)
 
 
@@ -46,7 +46,7 @@ def test_the_nearest_item_is_ranked_first():
 
 
 def test_points_start_in_the_ball_spread_and_some_on_its_border():
-    start = norms(Metric(400, 300, 16, seed=0))
+    start = norms(MetricModel(400, 300, 16, seed=0))
     assert start.max() <= 1 + 1e-6
     assert 0.2 < (start > 1 - 1e-6).float().mean() < 0.8
     assert start.min() > 0.3
@@ -116,7 +116,7 @@ def test_gradients_are_the_derivatives_of_score_and_penalty():
 
 
 class _Both(torch.nn.Module):
-    def __init__(self, model: Metric) -> None:
+    def __init__(self, model: MetricModel) -> None:
         super().__init__()
         self.model = model
 

@@ -11,7 +11,7 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits import per_user
 from sdgar.data.synthetic import synthetic
-from sdgar.discriminators.cosine import Cosine, start
+from sdgar.discriminators.bounded import Cosine, start
 from sdgar.evaluation.report import evaluate
 
 

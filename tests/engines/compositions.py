@@ -15,9 +15,8 @@ from torch import Tensor
 
 from sdgar.contracts import Engine, EpochStats, Health, System
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.bounded import Cosine, MetricModel
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.discriminators.metric import Metric
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
@@ -86,7 +85,7 @@ def _count(data: Interactions) -> Tensor:
 DISCRIMINATORS: dict[type, Make] = {
     MatrixFactorization: MatrixFactorization,
     Cosine: lambda *size, **common: Cosine(*size, tau=0.3, **common),
-    Metric: lambda *size, bias, fields, **common: Metric(*size, **common),
+    MetricModel: lambda *size, bias, fields, **common: MetricModel(*size, **common),
 }
 SAMPLERS: dict[type, Make] = {
     Uniform: lambda data: Uniform(),
@@ -169,7 +168,7 @@ class Composition(NamedTuple):
             "optimizer": optimizer,
             "n_negatives": min(3, getattr(sampler, "most_negatives", None) or 3),
             "batch_size": 12,
-            "l2": 0.0 if self.discriminator is Metric else 0.02,
+            "l2": 0.0 if self.discriminator is MetricModel else 0.02,
         }
         if getattr(sampler, "by_positive", False):
             changes["positives_per_visit"] = 1
@@ -204,8 +203,8 @@ VIOLATION = Composition(FirstViolation, MatrixFactorization, WarpHinge, RowAdagr
 VIOLATION_SGD = Composition(FirstViolation, MatrixFactorization, PairwiseLogistic, SGD)
 SOFTMAX_ADAM = Composition(Decomposable, Cosine, SampledSoftmax, LazyAdam)
 RANKS_ADAGRAD = Composition(RankByFactor, MatrixFactorization, PairwiseLogistic, RowAdagrad)
-METRIC = Composition(Uniform, Metric, CmlHinge, RowAdagrad)
-METRIC_ADAM = Composition(Uniform, Metric, CmlHinge, LazyAdam)
+METRIC = Composition(Uniform, MetricModel, CmlHinge, RowAdagrad)
+METRIC_ADAM = Composition(Uniform, MetricModel, CmlHinge, LazyAdam)
 DISLIKING = Composition(WithDislikes, Cosine, SampledSoftmax, RowAdagrad, bias=True)
 SUMS_OF_FIELDS = (
     Composition(Uniform, MatrixFactorization, PairwiseLogistic, RowAdagrad, fields=True),

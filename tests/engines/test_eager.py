@@ -15,8 +15,7 @@ from sdgar.errors import NumericalError, ResourceError, UsageError
 from sdgar.maths.optimizers import SGD, Adam
 from sdgar.maths.rng import Draws, Permutation, Stream
 from sdgar.objectives import PairwiseLogistic
-from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.static import Uniform
+from sdgar.samplers.static import KnownItems, Uniform
 
 CPU = torch.device("cpu")
 

@@ -12,9 +12,8 @@ import torch
 
 from sdgar.contracts import Covered, Negatives, NotCovered
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.bounded import Cosine, MetricModel
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.discriminators.metric import Metric
 from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused import gpu_tables
@@ -25,8 +24,7 @@ from sdgar.errors import NumericalError, UsageError
 from sdgar.maths.optimizers import SGD, Adam, LazyAdam, RowAdagrad
 from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import CmlHinge, SampledSoftmax
-from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.static import Uniform
+from sdgar.samplers.static import KnownItems, Uniform
 
 from .compositions import GPU as DEVICE
 from .compositions import (
@@ -48,7 +46,7 @@ if not INTERPRETED and not torch.cuda.is_available():
         allow_module_level=True,
     )
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
-METRIC = Composition(Uniform, Metric, CmlHinge, RowAdagrad)
+METRIC = Composition(Uniform, MetricModel, CmlHinge, RowAdagrad)
 COSINE = Composition(Uniform, Cosine, SampledSoftmax, RowAdagrad, bias=True)
 
 

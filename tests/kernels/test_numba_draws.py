@@ -22,8 +22,7 @@ from sdgar.maths.rng import Draws, Stream, tail
 from sdgar.objectives import WeightedLogistic
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.static import Popularity, Uniform
+from sdgar.samplers.static import KnownItems, Popularity, Uniform
 
 CPU = torch.device("cpu")
 

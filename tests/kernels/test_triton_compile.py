@@ -19,9 +19,9 @@ from triton.compiler import ASTSource
 
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.bounded import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.discriminators.metric import Metric
+from sdgar.discriminators.bounded import MetricModel
 from sdgar.engines.fused import gpu, gpu_tables
 from sdgar.kernels.triton import draws, epoch, mixtures, picks
 from sdgar.objectives import (
@@ -96,7 +96,7 @@ def cosine(data):
 
 
 def metric(data):
-    return Metric(*size(data), seed=0)
+    return MetricModel(*size(data), seed=0)
 
 
 def orders(data):

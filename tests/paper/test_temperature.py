@@ -15,8 +15,7 @@ from sdgar.contracts import Negatives
 from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import WeightedLogistic
-from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.static import Uniform
+from sdgar.samplers.static import KnownItems, Uniform
 
 TEMPERATURES = np.geomspace(1e-3, 1e3, 61)
 ROWS, N, ITEMS = 50, 5, 40

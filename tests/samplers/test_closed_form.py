@@ -8,10 +8,10 @@ from torch.testing import assert_close
 
 from sdgar.errors import UsageError
 from sdgar.samplers import sampled_sums as module
+from sdgar.samplers.alias import log_average
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.generator import Frozen
-from sdgar.samplers.mixtures import log_average
 
 
 def made(**changes) -> ClosedForm:
@@ -54,7 +54,7 @@ def test_what_lies_outside_the_range_that_was_tried_is_refused(name, value, rang
 
 
 def test_an_update_without_samples_is_refused():
-    with pytest.raises(UsageError, match="at least 1 sample, got 0"):
+    with pytest.raises(UsageError, match="at least 1, got 0"):
         made(samples=0)
 
 

@@ -13,7 +13,7 @@ from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.generator import Frozen, Scrambled
-from sdgar.samplers.reject import MAX_TRIES, KnownItems
+from sdgar.samplers.static import MAX_TRIES, KnownItems
 
 CPU = torch.device("cpu")
 UPDATE = ClosedForm(

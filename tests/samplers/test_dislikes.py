@@ -15,8 +15,7 @@ from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.dislikes import WithDislikes
 from sdgar.samplers.generator import Frozen
-from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.static import Popularity, Uniform
+from sdgar.samplers.static import KnownItems, Popularity, Uniform
 from sdgar.systems.recipe import recipe_of
 
 P = 0.3

@@ -8,8 +8,7 @@ from torch.nn.functional import softplus
 
 from sdgar.contracts import Health
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen
-from sdgar.samplers.health import Target, health
+from sdgar.samplers.generator import Frozen, Target, health
 
 USERS, ITEMS, STATES = 40, 60, 8
 

@@ -13,7 +13,7 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import ResourceError, UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.nearest_items import INDEXES, NearestItems
-from sdgar.samplers.reject import KnownItems
+from sdgar.samplers.static import KnownItems
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,7 @@ from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.rank_by_factor import RankByFactor
-from sdgar.samplers.reject import KnownItems
+from sdgar.samplers.static import KnownItems
 from sdgar.systems.bpr import AOBPR
 from sdgar.systems.recipe import recipe_of
 

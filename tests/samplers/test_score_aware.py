@@ -10,8 +10,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream, below
-from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
+from sdgar.samplers.static import KnownItems
 from sdgar.systems.bpr import BPR, DNS
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.warp import WARP

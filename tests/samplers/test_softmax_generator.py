@@ -14,13 +14,12 @@ from torch.testing import assert_close
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers import inverse_cdf as cdf
+from sdgar.samplers import softmax_generator as cdf
 from sdgar.samplers import softmax_generator as module
-from sdgar.samplers.health import collapsed
-from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
+from sdgar.samplers.generator import collapsed
 from sdgar.samplers.policy_gradient import PolicyGradient, Pushes
-from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.softmax_generator import SoftmaxGenerator
+from sdgar.samplers.softmax_generator import MOST_ROWS, SoftmaxGenerator, inverse_cdf
+from sdgar.samplers.static import KnownItems
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.recipe import recipe_of
 from sdgar.training import protocols

@@ -10,8 +10,7 @@ from scipy import stats
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.static import Popularity, PopularityMix, Uniform
+from sdgar.samplers.static import KnownItems, Popularity, PopularityMix, Uniform
 
 CPU = torch.device("cpu")
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import sdgar
-from sdgar.discriminators.cosine import Cosine, start
+from sdgar.discriminators.bounded import Cosine, start
 from sdgar.errors import UsageError
 from sdgar.models.factors import Factors
 from sdgar.models.sum import Sum

@@ -195,7 +195,7 @@ def test_too_little_memory_is_refused_before_anything_is_computed(shards, tmp_pa
 
 
 def test_parts_that_cannot_be_split_by_users_are_refused(shards):
-    with pytest.raises(UsageError, match="Metric cannot be trained on users in blocks"):
+    with pytest.raises(UsageError, match="MetricModel cannot be trained on users in blocks"):
         fit_shards(sdgar.CML(dim=4, epochs=2), shards, verbose=False)
 
 

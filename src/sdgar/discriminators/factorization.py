@@ -1,19 +1,161 @@
-"""Matrix factorization, the paper's discriminator (section 3.2)."""
+"""Tables of vectors, and matrix factorization, the discriminator of the paper (section 3.2)."""
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor, gather, nn
 from torch.nn.functional import embedding
 
-from sdgar.discriminators.embeddings import Embeddings
-from sdgar.maths.rng import Stream
+from sdgar.errors import UsageError
+from sdgar.maths.rng import Stream, normal
+from sdgar.models.factor_tensors import FactorTensors
 
 if TYPE_CHECKING:
+    from typing import Self
+
+    from sdgar.contracts import Score
     from sdgar.data.contexts import Fields
-    from sdgar.models.factor_tensors import FactorTensors
     from sdgar.parts import Ingredients
+
+
+class Embeddings(nn.Module):
+    """The vectors u_c and v_i, drawn from N(0, σ²); a subclass computes scores from them.
+
+    Without ``drawn`` they are 0, as a trained state is loaded next. Without ``users_drawn`` the
+    users' vectors are 0, as they are computed from the items.
+    """
+
+    by_event: bool = False
+    bias_I: nn.Parameter | None
+    """The biases b_i, 0 at the start; None if scores have none."""
+    place_UF: Tensor | None
+    """The rows whose sum a context is, if it has fields: u_c = Σ_f e_f(c)."""
+
+    def __init__(
+        self,
+        n_users: int,
+        n_items: int,
+        dim: int,
+        *,
+        seed: int,
+        init_scale: float,
+        sparse: bool = False,
+        bias: bool = False,
+        streams: tuple[Stream, Stream] = (Stream.INIT_CONTEXT, Stream.INIT_ITEM),
+        drawn: bool = True,
+        users_drawn: bool = True,
+        fields: Fields | None = None,
+    ) -> None:
+        super().__init__()
+        if dim < 1:
+            raise UsageError(f"dim must be at least 1, got {dim}.", code="bad_dim")
+        # σ shrinks with √D, so that a first score is of the same size at every D.
+        sigma = init_scale / dim**0.5 if drawn else 0.0
+        of_users, of_items = streams
+        n_vectors = n_users if fields is None else fields.n_values
+        self._of_users = of_users, sigma
+        drawn_UD = self.drawn(n_vectors, dim, seed) if users_drawn else torch.zeros(n_vectors, dim)
+        self.user_UD = nn.Parameter(drawn_UD)
+        """The vectors, a row for each context or, with fields, for each value of each field."""
+        place_UF = None if fields is None else torch.from_numpy(fields.place_UF)
+        self.register_buffer("place_UF", place_UF, persistent=False)
+        self.item_ID = nn.Parameter(_normal(seed, of_items, n_items, dim, sigma))
+        self.register_parameter("bias_I", nn.Parameter(torch.zeros(n_items)) if bias else None)
+        self._sparse = sparse
+        """True if gradients are sparse, for optimisers that move only the rows of a batch."""
+
+    def drawn(self, n_users: int, dim: int, seed: int) -> Tensor:
+        """Return vectors u_c as they are drawn at the start."""
+        stream, sigma = self._of_users
+        return _normal(seed, stream, n_users, dim, sigma)
+
+    @property
+    def n_items(self) -> int:
+        """The number of items."""
+        return self.item_ID.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return self.item_ID.device
+
+    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """Return s_BN of N items for each context."""
+        raise NotImplementedError
+
+    def frozen(self) -> Score:
+        """Return the scores as they are: rows are looked up, and nothing is computed twice."""
+        return self.score
+
+    def factors(self) -> FactorTensors:
+        """Return the scores as inner products, detached."""
+        raise NotImplementedError
+
+    def learned(self) -> FactorTensors:
+        """Return the model of the scores, detached."""
+        return self.factors()
+
+    @torch.no_grad()
+    def take(self, model: FactorTensors) -> None:
+        """Set vectors and biases from a model that ``factors`` returned."""
+        self.user_UD.copy_(model.user_UD)
+        self.item_ID.copy_(model.item_ID)
+        if self.bias_I is not None:
+            self.bias_I.copy_(model.bias_I)
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        """Return s_BI of all items."""
+        return self.factors().score_all(users_B)
+
+    def for_users(self, user_UD: Tensor) -> Self:
+        """Return the scores of other contexts by the same items, whose tables are shared."""
+        other = copy(self)
+        other.__dict__["_parameters"] = {**self._parameters, "user_UD": nn.Parameter(user_UD)}
+        return other
+
+    def contexts(self) -> Tensor:
+        """Return u_UD of all contexts."""
+        return self.user_UD if self.place_UF is None else self.user_UD[self.place_UF].sum(dim=1)
+
+    def _parts(self, users_B: Tensor) -> Tensor:
+        """Return the vectors whose sum is u_c, one a field: e_BFD."""
+        place_BF = users_B[:, None] if self.place_UF is None else self.place_UF[users_B]
+        return embedding(place_BF, self.user_UD, sparse=self._sparse)
+
+    def _rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
+        v_BND = embedding(items_BN, self.item_ID, sparse=self._sparse)
+        return self._parts(users_B).sum(dim=1), v_BND
+
+    def _products(
+        self, user_UD: Tensor, item_ID: Tensor, bias_I: Tensor, scale: float
+    ) -> FactorTensors:
+        """s = u · v + b; with fields, of contexts too that training did not see.
+
+        Their u is the sum of the vectors of their fields, brought to the length ``scale`` unless
+        that is 0.
+        """
+        if self.place_UF is None:
+            return FactorTensors(user_UD, item_ID, bias_I)
+        table_VD = self.user_UD.detach()
+        length = torch.tensor([scale], device=table_VD.device)
+        return FactorTensors(user_UD, item_ID, bias_I, field_VD=table_VD, scale=length)
+
+    def _bias(self, items_BN: Tensor) -> Tensor:
+        """Return b_BN, or 0 without biases."""
+        if self.bias_I is None:
+            return torch.zeros((), device=self.device)
+        if self._sparse:
+            return gather(self.bias_I, 0, items_BN.reshape(-1), sparse_grad=True).view_as(items_BN)
+        return self.bias_I[items_BN]
+
+
+def _normal(seed: int, stream: Stream, rows: int, dim: int, sigma: float) -> Tensor:
+    if sigma == 0:
+        return torch.zeros(rows, dim)
+    return torch.from_numpy(normal(seed, stream, rows * dim)).reshape(rows, dim) * sigma
 
 
 class MatrixFactorization(Embeddings):

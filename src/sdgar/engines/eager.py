@@ -17,7 +17,7 @@ from sdgar.engines.visits import GroupedRows, Visits
 from sdgar.maths import optimizers
 from sdgar.maths.optimizers import moments, take_moments
 from sdgar.maths.rng import Draws, Stream, torch_seed
-from sdgar.samplers.reject import KnownItems
+from sdgar.samplers.static import KnownItems
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions

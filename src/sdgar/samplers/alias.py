@@ -10,12 +10,20 @@ cannot be drawn, and importance weights computed from the masses are exact.
 
 A draw takes one 64-bit number u: with n·u/2^64 = i + f, bin i and the fraction f are independent
 and uniform, up to n/2^64; the outcome is i if f < threshold_i / 2^b, else alias_i.
+
+Draws through two tables and sums over states are computed by Numba, on a GPU by Triton. A hundred
+small operations for one random number, and rows gathered into a table of B × S × K numbers only to
+be summed up, would else take most of an update. Where neither compiler is installed, and for
+numbers other than float32, torch computes the same.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,8 +31,9 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import NumericalError
+from sdgar.machine import cores
 from sdgar.machine.memory import aligned
-from sdgar.maths.rng import index_and_fraction
+from sdgar.maths.rng import Draws, index_and_fraction, tail
 
 _WORD = {32: torch.int64, 16: torch.int32}
 """The type of a bin, by the bits of its threshold."""
@@ -156,7 +165,7 @@ def _masses(bin_RN: Tensor) -> Tensor:
 def _bins(mass_RN: Tensor, bits: int) -> Tensor:
     if mass_RN.shape[1] > 1 << bits:
         raise ValueError(f"{mass_RN.shape[1]:,} entries cannot be numbered by {bits} bits")
-    kernels = _kernels(mass_RN.device)
+    kernels = _kernels(mass_RN.device.type, "alias")
     if kernels is not None:
         bin_RN: Tensor = kernels.build(mass_RN, _WORD[bits])
         return bin_RN
@@ -181,7 +190,7 @@ def quantize(weight_RN: Tensor, bits: int = 32) -> Tensor:
             code="bad_distribution",
         )
     scale = 2.0 ** min(52, 62 - max(n - 1, 1).bit_length())
-    kernels = _kernels(weight_RN.device)
+    kernels = _kernels(weight_RN.device.type, "alias")
     by = quantize_torch if kernels is None else kernels.quantize
     mass_RN: Tensor = by(weight_RN, top_R1, scale, bits)
     return mass_RN
@@ -198,17 +207,6 @@ def quantize_torch(weight_RN: Tensor, top_R1: Tensor, scale: float, bits: int) -
     upto_RN = torch.minimum(upto_RN, rest_R1)
     upto_RN = torch.where(share_RN == share_RN[:, -1:], rest_R1, upto_RN) + quanta_RN
     return upto_RN.diff(dim=1, prepend=torch.zeros_like(rest_R1))
-
-
-def _kernels(device: torch.device) -> Any:
-    """Return Numba's kernels for the CPU; None for other devices, or if Numba is not installed."""
-    if device.type != "cpu":
-        return None
-    try:
-        from sdgar.kernels.numba import alias
-    except ImportError:
-        return None
-    return alias
 
 
 def build_torch(mass_RN: Tensor, bits: int = 32) -> tuple[Tensor, Tensor]:
@@ -252,3 +250,73 @@ def build_torch(mass_RN: Tensor, bits: int = 32) -> tuple[Tensor, Tensor]:
         torch.empty_like(threshold_RN).scatter_(1, order_RN, threshold_RN),
         torch.empty_like(alias_RN).scatter_(1, order_RN, alias_RN),
     )
+
+
+def draw_through(
+    state_of: AliasTables, entry_of: AliasTables, rows: Tensor, draws: Draws, slots: Tensor
+) -> Tensor:
+    """Draw a state from each row's table, then an entry from the state's table."""
+    kernels = _kernels(rows.device.type)
+    if kernels is None:
+        w0, w1, w2, w3 = draws.words(slots)
+        return entry_of.draw(state_of.draw(rows.expand(w0.shape), w0, w1), w2, w3)
+    drawn: Tensor = kernels.draw(
+        state_of.bin_RN,
+        entry_of.bin_RN,
+        rows,
+        addresses=draws.rows,
+        slots=slots,
+        seed=draws.seed,
+        tail=tail(draws.stream, draws.epoch),
+    )
+    return drawn
+
+
+def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) -> Tensor:
+    """log Σ_k left_rk right_nk for the row and each of the S others of a line."""
+    kernels = _kernels(left_RK.device.type)
+    if kernels is None or left_RK.dtype != torch.float32:
+        return (left_RK[rows_B][:, None] * right_NK[others_BS]).sum(dim=2).log()
+    mixed_BS: Tensor = kernels.log_mix(left_RK, rows_B, right_NK, others_BS)
+    return mixed_BS
+
+
+def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor:
+    """log mean_s exp(term_s) w_sk with w_s the row of the s-th other; -inf for a line of -inf."""
+    kernels = _kernels(term_BS.device.type)
+    if kernels is not None and term_BS.dtype == torch.float32:
+        average_BK: Tensor = kernels.log_average(term_BS, weight_NK, others_BS)
+        return average_BK
+    top_B1 = term_BS.amax(dim=1, keepdim=True)
+    shift_B1 = torch.where(torch.isfinite(top_B1), top_B1, 0.0)
+    sum_BK = torch.einsum("bs,bsk->bk", (term_BS - shift_B1).exp(), weight_NK[others_BS])
+    return shift_B1 + sum_BK.log() - math.log(term_BS.shape[1])
+
+
+def on_threads(
+    part: Callable[[int, int], None], chunks: int, numbers: int, device: torch.device
+) -> None:
+    """Call part(first, last) for all chunks; on the CPU each chunk by a thread that is free.
+
+    ``numbers`` is how many numbers there are to compute in all.
+    """
+    if chunks == 1 or device.type != "cpu" or _kernels("cpu") is None:
+        part(0, chunks)
+        return
+    from sdgar.machine.threads import share
+
+    with cores.torch_aside():
+        share(part, chunks, numbers, at_once=1)
+
+
+@cache
+def _kernels(device_type: str, module: str = "mixtures") -> Any:
+    """Return a module of compiled kernels for a device; None if the device has none of them.
+
+    Alias tables are built by kernels on the CPU alone.
+    """
+    package = {"cpu": "numba"} if module == "alias" else {"cpu": "numba", "cuda": "triton"}
+    try:
+        return import_module(f"sdgar.kernels.{package[device_type]}.{module}")
+    except (ImportError, KeyError):
+        return None

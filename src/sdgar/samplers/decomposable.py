@@ -13,11 +13,9 @@ from sdgar.arguments import at_least
 from sdgar.contracts import Health, KnownPositives, Negatives, Score
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream, uniform_line
-from sdgar.samplers import mixtures
-from sdgar.samplers.alias import AliasTables
-from sdgar.samplers.generator import Exchange, OneProcess, Update
-from sdgar.samplers.health import health
-from sdgar.samplers.reject import redraw_known
+from sdgar.samplers.alias import AliasTables, draw_through, log_mix
+from sdgar.samplers.generator import Exchange, OneProcess, Update, health
+from sdgar.samplers.static import redraw_known
 
 if TYPE_CHECKING:
     from sdgar.parts import Ingredients
@@ -35,6 +33,7 @@ class Decomposable:
     uses_scores: ClassVar[bool] = False
     knows_log_q: ClassVar[bool] = True
     counts_tries: ClassVar[bool] = False
+    redraws: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -95,11 +94,15 @@ class Decomposable:
 
     def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         """Draw items from Q(. | c), one for each (row, slot): four words, two table look-ups."""
-        return mixtures.draw(self.state_of, self.item_of, users, draws, slots)
+        return draw_through(self.state_of, self.item_of, users, draws, slots)
 
     def log_q(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """log Q(i | c) = log Σ_k x_ck y_ik."""
-        return mixtures.log_mix(self.x_UK, users_B, self.y_IK, items_BN)
+        return log_mix(self.x_UK, users_B, self.y_IK, items_BN)
+
+    def any_log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives | None) -> Tensor:
+        """log Q(i | c) of a single draw; known positives are drawn again."""
+        return self.log_q(users_B, items_BN)
 
     def sample(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,9 +13,7 @@ from torch import Tensor
 from sdgar.contracts import Health, KnownPositives, Negatives, Objective, Sampler, Score
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.rng import Draws, Stream, below
-from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.reject import MAX_TRIES, KnownItems
-from sdgar.samplers.static import Popularity, Uniform
+from sdgar.samplers.static import MAX_TRIES, KnownItems
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -26,8 +24,15 @@ _PAIRS = 1 << 16
 
 DISLIKES = 0.1
 """The default share of negatives that are drawn from dislikes."""
-KNOW_LOG_Q = (Uniform, Popularity, Decomposable)
-"""The samplers with a log Q of any item, also of a disliked one that they did not draw."""
+
+
+AnyLogQ = Callable[[Tensor, Tensor, KnownPositives | None], Tensor]
+"""A function (users_B, items_BN, known) -> log q_BN of any items, also of those not drawn."""
+
+
+def knows_any_q(sampler: Sampler) -> bool:
+    """Return whether a sampler has a log q of any item, also of a disliked one it did not draw."""
+    return hasattr(sampler, "any_log_q")
 
 
 class WithDislikes:
@@ -42,11 +47,10 @@ class WithDislikes:
     """
 
     def __init__(self, base: Sampler, data: Interactions, p: float) -> None:
-        disliked = data.disliked
-        assert disliked is not None, "there is nothing to draw from"
+        assert data.disliked is not None, "there is nothing to draw from"
         self.base, self.p = base, p
         self._positives, self._n_items = data.history, data.n_items
-        self._disliked = disliked
+        self._disliked = data.disliked
         self._place(torch.device("cpu"))
 
     counts_tries: ClassVar[bool] = False
@@ -54,7 +58,7 @@ class WithDislikes:
     @property
     def knows_log_q(self) -> bool:
         """True if the other sampler has log Q of an item that it did not draw."""
-        return isinstance(self.base, KNOW_LOG_Q)
+        return knows_any_q(self.base)
 
     @property
     def most_negatives(self) -> int | None:
@@ -93,7 +97,9 @@ class WithDislikes:
     def log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives) -> Tensor:
         """log Q'(i | c) of any items that are no positives."""
         users_BN = users_B[:, None].expand_as(items_BN)
-        log_q_BN = self._log_base(users_B, items_BN, known)
+        log_q_BN = self._any_log_q(users_B, items_BN, known)
+        if self._redraws:
+            log_q_BN = log_q_BN + self._log_kept_U[users_B][:, None]
         count_BN = self._count_U[users_BN]
         is_disliked_BN = self._is_disliked.contains(users_BN, items_BN)
         extra_BN = math.log(self.p) - count_BN.clamp(min=1).log()
@@ -102,29 +108,26 @@ class WithDislikes:
         )
         return torch.where(count_BN > 0, both_BN, log_q_BN)
 
-    def _log_base(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives) -> Tensor:
-        """log Q(i | c) of the other sampler."""
-        users_BN = users_B[:, None].expand_as(items_BN)
-        if isinstance(self.base, Uniform):
-            return -known.n_unknown(users_BN).clamp(min=1).log()
-        return self._log_drawn(users_B, items_BN) + self._log_kept_U[users_B][:, None]
+    @property
+    def _any_log_q(self) -> AnyLogQ:
+        """The other sampler's log q of any item."""
+        found: AnyLogQ = self.base.any_log_q  # type: ignore[attr-defined]
+        return found
 
-    def _log_drawn(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """log q(i | c) of the other sampler, before known positives are drawn again."""
-        if isinstance(self.base, Popularity):
-            return self.base.log_q_I[items_BN].float()
-        assert isinstance(self.base, Decomposable)
-        return self.base.log_q(users_B, items_BN)
+    @property
+    def _redraws(self) -> bool:
+        """Whether the other sampler has a log q of single draws, and draws positives again."""
+        return getattr(self.base, "redraws", False)
 
     def _weigh(self) -> None:
         """log (1 - (1 - Z_c)^T) / Z_c of every context, from the proposals as they are now."""
-        if isinstance(self.base, Uniform) or not isinstance(self.base, KNOW_LOG_Q):
+        if not self._redraws:
             return
         mass_U = torch.zeros(len(self._count_U), dtype=torch.float64, device=self._item_D.device)
         for first in range(0, len(self._user_E), _PAIRS):
             user_B = self._user_E[first : first + _PAIRS]
             item_B1 = self._item_E[first : first + _PAIRS, None]
-            q_B = self._log_drawn(user_B, item_B1)[:, 0].exp().double()
+            q_B = self._any_log_q(user_B, item_B1, None)[:, 0].exp().double()
             mass_U.index_add_(0, user_B, q_B)
         z_U = (1 - mass_U).clamp(min=1e-9)
         self._log_kept_U = ((1 - (1 - z_U) ** MAX_TRIES) / z_U).log().float()
@@ -146,9 +149,7 @@ class WithDislikes:
         (1 - (1 - Z_c)^T) / Z_c, which is 1 for a sampler that draws no known positive.
         """
         start_U1 = torch.from_numpy(self._disliked.indptr_U1)
-        kept_U = torch.ones(len(self._count_U))
-        if isinstance(self.base, KNOW_LOG_Q) and not isinstance(self.base, Uniform):
-            kept_U = self._log_kept_U.exp()
+        kept_U = self._log_kept_U.exp() if self._redraws else torch.ones(len(self._count_U))
         return start_U1, self._item_D, kept_U
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
@@ -197,7 +198,7 @@ def with_dislikes(
             "not. Set dislikes to 0, or use another system.",
             code="unused_dislikes",
         )
-    if getattr(objective, "needs_log_q", False) and not isinstance(sampler, KNOW_LOG_Q):
+    if getattr(objective, "needs_log_q", False) and not knows_any_q(sampler):
         raise UsageError(
             f"{system} weighs negatives by how likely they were proposed, which its sampler cannot "
             "say of a disliked item. Set dislikes to 0, or use sampler decomposable, uniform or "

@@ -1,4 +1,4 @@
-"""The protocols of a decomposable generator, of its updates and of processes that share it."""
+"""The protocols of a decomposable generator and of its updates, and how a generator is measured."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from sdgar.contracts import Health, Score
 from sdgar.maths.rng import Stream, sort_keys
 
 if TYPE_CHECKING:
-    from sdgar.contracts import Score
     from sdgar.maths.rng import Draws
     from sdgar.samplers.alias import AliasTables
 
@@ -146,3 +146,99 @@ class Scrambled:
         generator.permute_x(
             torch.argsort(sort_keys(seed, Stream.SCRAMBLE, epoch, rows), stable=True)
         )
+
+
+Target = Callable[[Tensor], Tensor]
+
+_ONE_HOT = 1.05
+"""The perplexity below which a distribution has one entry to speak of."""
+_UNIFORM = 0.999
+"""The share of all entries above which a perplexity is that of a uniform distribution."""
+_SAMPLED_CONTEXTS = 32
+_SCORES_AT_ONCE = 1 << 21
+
+
+def health(
+    generator: Mixture, score: Score, *, target: Target | None, seed: int, epoch: int
+) -> Health:
+    """Return the perplexities of X and Y, and KL(P ‖ Q) in nats over a sample of contexts.
+
+    P(. | c) is the softmax of ``target``, a function of the scores.
+
+    A perplexity of 1 is a one-hot distribution; of the number of entries, a uniform one.
+    """
+    y, items = perplexity(generator.y_IK, dim=0), generator.y_IK.shape[0]
+    kl = None if target is None else _kl(generator, score, target, seed, epoch)
+    return described(generator.x_UK, y, items, kl)
+
+
+def described(x_UK: Tensor, y: float, items: int, kl: float | None) -> Health:
+    """Return the numbers of a generator, in words too, with a complaint if it has collapsed.
+
+    ``y`` is the mean perplexity of the items of a state.
+    """
+    x, states = perplexity(x_UK, dim=1), x_UK.shape[1]
+    numbers = {
+        "x_perplexity": x,
+        "states": float(states),
+        "y_perplexity": y,
+        "items": float(items),
+    }
+    line = f"X {x:.1f}/{states} · Y {y:,.0f}/{items:,}"
+    if kl is not None:
+        numbers["kl"] = kl
+        line += f" · KL {kl:.2f}"
+    wrong = (
+        collapsed("x_c", x, states, "Raise sampler__lambda_x or sampler__floor_x")
+        or collapsed("y_k", y, items, "Raise sampler__lambda_y or sampler__floor_y")
+        or _inert(x, states, y, items)
+    )
+    return Health(numbers, line, wrong)
+
+
+def collapsed(part: str, perplexity: float, most: int, cure: str) -> str | None:
+    """Return a complaint, with a cure, if a distribution of the generator is one-hot; else None."""
+    if most <= 1 or perplexity >= _ONE_HOT:
+        return None
+    return (
+        f"the generator has collapsed: {part} is one-hot (perplexity {perplexity:.2f} of "
+        f"{most:,}), so proposals hardly vary. {cure}."
+    )
+
+
+def _inert(x: float, states: int, y: float, items: int) -> str | None:
+    if states <= 1 or x <= _UNIFORM * states or y <= _UNIFORM * items:
+        return None
+    return (
+        f"the generator is inert: its proposals are uniform (perplexities {x:.1f} of {states} "
+        f"states and {y:,.0f} of {items:,} items). Lower lambda_x and lambda_y, and use "
+        'sampler__calibration="line" if it is another.'
+    )
+
+
+def perplexity(p: Tensor, *, dim: int) -> float:
+    """Return the mean over the distributions of exp(entropy)."""
+    entropy = -torch.xlogy(p, p).sum(dim=dim)
+    return float(entropy.exp().mean())
+
+
+def _kl(generator: Mixture, score: Score, target: Target, seed: int, epoch: int) -> float:
+    """Return the mean over a sample of contexts of Σ_i P log(P/Q)."""
+    n_items = len(generator.y_IK)
+    items_I = torch.arange(n_items, device=generator.x_UK.device)
+    divergences = []
+    for contexts_B in sampled_contexts(len(generator.x_UK), n_items, seed, epoch):
+        users_B = contexts_B.to(items_I.device)
+        s_BI = score(users_B, items_I.expand(len(users_B), -1))
+        log_p_BI = target(s_BI).log_softmax(dim=1)
+        log_q_BI = (generator.x_UK[users_B] @ generator.y_IK.T).log()
+        divergences.append((log_p_BI.exp() * (log_p_BI - log_q_BI)).sum(dim=1))
+    return float(torch.cat(divergences).mean())
+
+
+def sampled_contexts(n_users: int, n_items: int, seed: int, epoch: int) -> tuple[Tensor, ...]:
+    """Return a sample of contexts, as many at a time as may be scored with all items at once."""
+    keys_U = sort_keys(seed, Stream.HEALTH, epoch, torch.arange(n_users))
+    order_U = torch.argsort(keys_U, stable=True)[:_SAMPLED_CONTEXTS]
+    parts: tuple[Tensor, ...] = order_U.split(max(1, _SCORES_AT_ONCE // n_items))  # type: ignore[no-untyped-call]
+    return parts

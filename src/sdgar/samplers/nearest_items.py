@@ -20,7 +20,7 @@ from sdgar.contracts import Discriminator, Health, KnownPositives, Negatives, Sc
 from sdgar.data.history import History
 from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.maths.rng import Draws, below
-from sdgar.samplers.reject import KnownItems
+from sdgar.samplers.static import KnownItems
 
 if TYPE_CHECKING:
     from sdgar.models.factor_tensors import FactorTensors

@@ -14,8 +14,8 @@ from sdgar.contracts import Health, Score
 from sdgar.errors import UsageError
 from sdgar.maths.optimizers import lean
 from sdgar.maths.rng import Draws, Stream, sort_keys
-from sdgar.samplers.health import collapsed
-from sdgar.samplers.inverse_cdf import inverse_cdf
+from sdgar.samplers.generator import collapsed
+from sdgar.samplers.softmax_generator import inverse_cdf
 
 if TYPE_CHECKING:
     from sdgar.discriminators.factorization import MatrixFactorization

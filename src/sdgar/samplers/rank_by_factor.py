@@ -11,7 +11,7 @@ from torch import Tensor
 from sdgar.contracts import Discriminator, Health, KnownPositives, Negatives, Score
 from sdgar.errors import UsageError
 from sdgar.samplers.alias import AliasTables
-from sdgar.samplers.reject import redraw_known
+from sdgar.samplers.static import redraw_known
 
 if TYPE_CHECKING:
     from sdgar.maths.rng import Draws

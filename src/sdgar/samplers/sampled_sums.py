@@ -22,8 +22,13 @@ from torch import Tensor
 from sdgar.arguments import at_least
 from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import checked_temperature
-from sdgar.samplers import mixtures
-from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.alias import (
+    AliasTables,
+    draw_through,
+    log_average,
+    log_mix,
+    on_threads,
+)
 
 if TYPE_CHECKING:
     from sdgar.contracts import Score
@@ -104,7 +109,7 @@ class SampledSums:
             term_BS = log_p_BS - log_q_BS + self.log_h(f_BS, mu_U[users_B][:, None])
             if self.over_q:
                 term_BS = term_BS - log_q_BS
-            return mixtures.log_average(term_BS, generator.y_IK, items_BS)
+            return log_average(term_BS, generator.y_IK, items_BS)
 
         return self._by_chunks(of, tuple(generator.x_UK.shape), generator)
 
@@ -131,10 +136,8 @@ class SampledSums:
             log_p_BS = f_BS / self.temperature - log_z_U[users_BS]
             term_BS = log_p_BS - inverse.log_q(items_B, users_BS) + self.log_h(f_BS, mu_U[users_BS])
             if self.over_q:
-                term_BS = term_BS - mixtures.log_mix(
-                    generator.y_IK, items_B, generator.x_UK, users_BS
-                )
-            return mixtures.log_average(term_BS, generator.x_UK, users_BS)
+                term_BS = term_BS - log_mix(generator.y_IK, items_B, generator.x_UK, users_BS)
+            return log_average(term_BS, generator.x_UK, users_BS)
 
         return self._by_chunks(of, tuple(generator.y_IK.shape), generator)
 
@@ -169,7 +172,7 @@ class SampledSums:
                     chunks[chunk] = of(torch.arange(starts[chunk], ends[chunk], device=device))
 
         numbers = shape[0] * self.samples * generator.x_UK.shape[1]
-        mixtures.on_threads(part, len(own), numbers, device)
+        on_threads(part, len(own), numbers, device)
         shapes = [(end - start, *shape[1:]) for start, end in zip(starts, ends, strict=True)]
         return torch.cat(exchange.collect(chunks, shapes))
 
@@ -188,8 +191,8 @@ class Inverse:
 
     def draw(self, items: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         """Draw contexts from Q(. | i), one for each (row, slot)."""
-        return mixtures.draw(self._state_of, self._context_of, items, draws, slots)
+        return draw_through(self._state_of, self._context_of, items, draws, slots)
 
     def log_q(self, items_B: Tensor, users_BS: Tensor) -> Tensor:
         """log Q(c | i)."""
-        return mixtures.log_mix(self._p_state_IK, items_B, self._p_context_UK, users_BS)
+        return log_mix(self._p_state_IK, items_B, self._p_context_UK, users_BS)

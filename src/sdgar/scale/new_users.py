@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.cosine import Cosine, directions
+from sdgar.discriminators.bounded import Cosine, directions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Stream, uniform_line

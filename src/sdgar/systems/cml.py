@@ -7,7 +7,7 @@ from typing import ClassVar
 from sdgar.arguments import not_negative
 from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.metric import metric
+from sdgar.discriminators.bounded import metric
 from sdgar.objectives import cml
 from sdgar.parts import Ingredients
 from sdgar.samplers.static import Uniform

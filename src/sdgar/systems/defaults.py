@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sdgar.discriminators.cosine import MANY
+from sdgar.discriminators.bounded import MANY
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions

@@ -8,7 +8,7 @@ import torch
 
 from sdgar.arguments import at_least, not_negative
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.cosine import cosine, temperature_of
+from sdgar.discriminators.bounded import cosine, temperature_of
 from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
 from sdgar.models.fold_in import OnSphere, Rule

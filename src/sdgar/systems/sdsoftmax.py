@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sdgar.arguments import at_least, one_of
 from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.cosine import cosine, temperature_of
+from sdgar.discriminators.bounded import cosine, temperature_of
 from sdgar.discriminators.factorization import factorization
 from sdgar.models.fold_in import OnSphere, Rule
 from sdgar.objectives import SampledSoftmax

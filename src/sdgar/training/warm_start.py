@@ -22,7 +22,7 @@ from torch.nn.functional import normalize
 from sdgar.contracts import System
 from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.embeddings import Embeddings
+from sdgar.discriminators.factorization import Embeddings
 from sdgar.errors import UsageError
 from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.rng import Stream, normal

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.bounded import Cosine, MetricModel
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
 from sdgar.engines.fused.plan import CPU
 from sdgar.engines.fused.records import all_minus_one, packed
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from sdgar.kernels.numba.moves import Steps
     from sdgar.kernels.numba.visits import Order, Rows
 
-Model = MatrixFactorization | Metric | Cosine
+Model = MatrixFactorization | MetricModel | Cosine
 
 _BITS_OF_PAIRS = 64
 """The most bits a known positive for which all pairs of a context and an item have one."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.bounded import Cosine, MetricModel
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
 from sdgar.engines.visits import STRIDES
 
@@ -94,7 +93,7 @@ class GpuRows:
         )  # fmt: skip
 
 
-Model = MatrixFactorization | Metric | Cosine
+Model = MatrixFactorization | MetricModel | Cosine
 
 NUMBERS_AHEAD = 1 << 25
 """The number of positives and negatives that are drawn at once."""

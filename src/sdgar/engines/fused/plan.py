@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.bounded import Cosine, MetricModel
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
 from sdgar.engines.fused.records import Draw, Loss, Pick, Scores, Step, lined_up, packed
 from sdgar.machine.memory import aligned
@@ -81,7 +80,7 @@ class Plan:
         if isinstance(system.sampler, WithDislikes) and type(base) not in self.mixed_with_dislikes:
             names = ", ".join(one.__name__ for one in self.mixed_with_dislikes)
             return f"it mixes dislikes with {names} only, not with {type(base).__name__}"
-        if isinstance(system.discriminator, Metric) and system.l2 > 0:
+        if isinstance(system.discriminator, MetricModel) and system.l2 > 0:
             return "it has no code for the covariances of a metric's axes, only for a weight of 0"
         by_factors = isinstance(system.discriminator, MatrixFactorization)
         if system.sampler.uses_scores and not by_factors:
@@ -200,7 +199,7 @@ def _cpu_matrix_factorization(k: Any, model: MatrixFactorization, columns: int) 
     return k.scores.MatrixFactorization(packed(model.bias_I, columns))
 
 
-def _cpu_metric(k: Any, model: Metric, columns: int) -> Any:
+def _cpu_metric(k: Any, model: MetricModel, columns: int) -> Any:
     return k.scores.Metric()
 
 
@@ -257,7 +256,7 @@ CPU = Plan(
     code="code",
     scores={
         MatrixFactorization: _cpu_matrix_factorization,
-        Metric: _cpu_metric,
+        MetricModel: _cpu_metric,
         Cosine: _cpu_cosine,
     },
     draws={
@@ -329,7 +328,7 @@ def _gpu_matrix_factorization(k: Any, model: MatrixFactorization) -> Scores:
     return Scores(k.scores.MATRIX_FACTORIZATION)
 
 
-def _gpu_metric(k: Any, model: Metric) -> Scores:
+def _gpu_metric(k: Any, model: MetricModel) -> Scores:
     return Scores(k.scores.METRIC)
 
 
@@ -405,7 +404,7 @@ GPU = Plan(
     code="kernel",
     scores={
         MatrixFactorization: _gpu_matrix_factorization,
-        Metric: _gpu_metric,
+        MetricModel: _gpu_metric,
         Cosine: _gpu_cosine,
     },
     draws={

@@ -1,4 +1,4 @@
-"""Draws through two alias tables and sums over states on the CPU; see ``samplers/mixtures.py``."""
+"""Draws through two alias tables and sums over states on the CPU; see ``samplers/alias.py``."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from sdgar.lab.paper.chosen import NAMES, TITLES
 from sdgar.lab.paper.measurements import Experiment, PaperOptions, Piece, Row
 from sdgar.lab.paper.sheets import Sheet
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.reject import KnownItems
+from sdgar.samplers.static import KnownItems
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.recipe import Recipe, recipe_of
 from sdgar.systems.sdgar import SDGAR

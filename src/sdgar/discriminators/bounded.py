@@ -1,7 +1,8 @@
-"""Factorization by angles, which suits the softmax objective best."""
+"""Vectors that are kept on a sphere (cosines) or in a ball (distances)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -9,15 +10,15 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from sdgar.arguments import at_least
-from sdgar.discriminators.embeddings import Embeddings
+from sdgar.discriminators.factorization import Embeddings
 from sdgar.errors import UsageError
 from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.models.factor_tensors import FactorTensors
 
 if TYPE_CHECKING:
     from sdgar.data.contexts import Fields
     from sdgar.data.interactions import Interactions
-    from sdgar.models.factor_tensors import FactorTensors
     from sdgar.parts import Ingredients
 
 
@@ -179,3 +180,81 @@ def temperature_of(data: Interactions) -> float:
     data sets of 2,000 to 800,000 rows the best τ falls from about 0.35 to 0.12 (docs/defaults.md).
     """
     return float(f"{min(0.5, 0.12 * max(1.0, MANY / len(data)) ** 0.2):.3g}")
+
+
+class MetricModel(Embeddings):
+    """Nearer is better: s(c, i) = ‖u_c‖² - ‖u_c - v_i‖² = 2 u_c · v_i - ‖v_i‖².
+
+    It differs from the negative squared distance by ‖u_c‖² only, a constant of the context that
+    neither a ranking nor a loss of differences sees, and is an inner product with a bias.
+    All points lie in the unit ball, ‖u_c‖ <= 1 and ‖v_i‖ <= 1: a step that leaves it is followed
+    by a projection. They start spread over it, from N(0, 1/D), as in the authors' code.
+    """
+
+    def __init__(
+        self,
+        n_users: int,
+        n_items: int,
+        dim: int,
+        *,
+        seed: int,
+        init_scale: float = 1.0,
+        sparse: bool = False,
+    ) -> None:
+        super().__init__(n_users, n_items, dim, seed=seed, init_scale=init_scale, sparse=sparse)
+        for table in (self.user_UD, self.item_ID):
+            _project(table, slice(None))
+
+    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """Return s_BN of N items for each row."""
+        return _nearness(*self._rows(users_B, items_BN))
+
+    def score_and_penalty(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
+        """Return s_BN, and how redundant the D axes are in this batch, one value for all rows.
+
+            C = 1/n Σ_y (y - μ)(y - μ)',   penalty = ‖C‖² - ‖diag C‖²
+
+        over the n vectors y of the batch's contexts and items, as often as they occur in it. The
+        paper divides by n once more, and adds it to a sum over rows, where an engine takes a
+        mean. The authors' code has the plain sum of the off-diagonal entries of C instead,
+        positive ones against negative ones, which has no lower bound at independent axes.
+        """
+        u_BD, v_BND = self._rows(users_B, items_BN)
+        y_RD = torch.cat((u_BD, v_BND.flatten(0, 1)))
+        y_RD = y_RD - y_RD.mean(dim=0)
+        c_DD = y_RD.T @ y_RD / len(y_RD)
+        penalty = (c_DD - c_DD.diagonal().diag()).square().sum()
+        return _nearness(u_BD, v_BND), penalty.expand(len(users_B))
+
+    def project(self, users_B: Tensor, items_BN: Tensor) -> None:
+        """Project the rows that moved onto the unit ball: all of them, after a dense optimiser."""
+        _project(self.user_UD, users_B if self._sparse else slice(None))
+        _project(self.item_ID, items_BN.reshape(-1) if self._sparse else slice(None))
+
+    def factors(self) -> FactorTensors:
+        """Return (2u, v, -‖v‖²), detached."""
+        user_UD, item_ID = self.user_UD.detach(), self.item_ID.detach()
+        return FactorTensors(2 * user_UD, item_ID, -item_ID.square().sum(dim=1))
+
+    def take(self, model: FactorTensors) -> None:
+        """Set the points from a model that ``factors`` returned."""
+        super().take(replace(model, user_UD=model.user_UD / 2))
+
+
+def _nearness(u_BD: Tensor, v_BND: Tensor) -> Tensor:
+    return ((2 * u_BD[:, None] - v_BND) * v_BND).sum(dim=2)
+
+
+@torch.no_grad()
+def _project(table: nn.Parameter, rows: Tensor | slice) -> None:
+    """Divide each y by max(1, ‖y‖). A row that is named twice gets the same value twice."""
+    y_RD = table[rows]
+    table[rows] = y_RD / y_RD.norm(dim=1, keepdim=True).clamp(min=1)
+
+
+def metric(given: Ingredients) -> MetricModel:
+    """Return points in a unit ball, where nearer is better."""
+    data = given.data
+    return MetricModel(
+        data.n_users, data.n_items, given.dim, seed=given.seed, sparse=given.row_wise
+    )
