@@ -38,6 +38,7 @@ import grids
 from common import answers, device_name, from_npz, machine
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
+from sdgar.data.merge import merge
 from sdgar.data.synthetic import synthetic
 from sdgar.lab import paper
 from sdgar.lab.paper.measurements import Piece, is_kept, ledger, measured_line
@@ -193,7 +194,7 @@ def _rated(users_E: Any, items_E: Any, rating_E: Any, liked: int, low: int, seed
     train = of(train_E & liked_E).with_seen(users_E[low_E], items_E[low_E], neutral=neutral)
     valid = of(valid_E & liked_E)
     split = splits.Split(train, valid, "ratings")
-    return Parts(train.merge(valid), of(test_E & liked_E), split, of(test_E & disliked_E))
+    return Parts(merge(train, valid), of(test_E & liked_E), split, of(test_E & disliked_E))
 
 
 def _held_out(users_E: Any, share: float, rng: np.random.Generator) -> Any:

@@ -56,7 +56,7 @@ def contestant(folder: str) -> None:
     import torch
 
     import sdgar
-    from sdgar.data.interactions import History
+    from sdgar.data.history import History
     from sdgar.models.fold_in import NewContexts
     from sdgar.ranking.topk import top_k
 
@@ -226,7 +226,7 @@ def made_up(n_items: int, dim: int, seed: int = 0) -> tuple[Any, Any]:
     import torch
     from torch.nn.functional import normalize
 
-    from sdgar.data.interactions import History
+    from sdgar.data.history import History
     from sdgar.maths.rows import Rows
     from sdgar.models.factor_tensors import FactorTensors
     from sdgar.models.item_weights import LocalItemWeights

@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from common import THREADS, from_parquet, machine, options_of, write_report
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.history import History
+from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
 from sdgar.evaluation import evaluate
 from sdgar.models.factor_tensors import FactorTensors

@@ -29,9 +29,10 @@ import triton
 from common import DEVICE, from_npz, machine, options_of, write_report
 from sdgar.contracts import Engine, System
 from sdgar.data import splits, synthetic
+from sdgar.data.building import RowAccount
 from sdgar.data.held_out import HeldOut
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import Interactions, RowAccount
+from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import ENGINES
 from sdgar.evaluation import metrics

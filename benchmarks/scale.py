@@ -50,8 +50,9 @@ from common import (
     sdsoftmax_engine,
     write_report,
 )  # fmt: skip
+from sdgar.data.building import RowAccount
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import Interactions, RowAccount
+from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate, synthetic
 from sdgar.engines.choose import ENGINES
 from sdgar.systems.bpr import BPR

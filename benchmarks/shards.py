@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common import machine, options_of, write_report
-from sdgar.data.account import RowAccount
+from sdgar.data.building import RowAccount
 from sdgar.data.id_file import value_arrays
 from sdgar.scale.shards.format import Part, write_arrays, write_described
 from sdgar.scale.shards.writing import shard_of, write_shard

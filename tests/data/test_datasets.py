@@ -172,9 +172,9 @@ def test_the_published_gowalla_is_a_ten_core(shared_data):
     core = at_least(published, users=10, items=10)
     wanted = find("gowalla")
     assert (core.n_users, core.n_items, len(core)) == (
-        wanted.paper_users,
-        wanted.paper_items,
-        wanted.paper_ratings,
+        wanted.shape.users,
+        wanted.shape.items,
+        wanted.shape.interactions,
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sdgar
+from sdgar.data.merge import merge
 from sdgar.errors import DataError, UsageError
 from sdgar.storage.sealed import DamagedError
 
@@ -54,8 +55,8 @@ def test_what_is_neutral_stays_so_in_parts_and_sums_of_the_data():
     data = read(extra, min_rating=4, dislike_below=3)
     part = data.subset(data.items_E != 0, "test")
     assert pairs(part, "disliked") == {("a", 4)}
-    assert pairs(part.merge(data), "disliked") == {("a", 4)}
-    assert pairs(part.merge(data), "seen") == {("a", 3), ("a", 4)}
+    assert pairs(merge(part, data), "disliked") == {("a", 4)}
+    assert pairs(merge(part, data), "seen") == {("a", 3), ("a", 4)}
 
 
 def test_data_without_anything_that_speaks_against_has_nothing_to_draw():

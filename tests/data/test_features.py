@@ -10,6 +10,7 @@ import pytest
 import sdgar
 from sdgar.data.features import Features
 from sdgar.data.interactions import Interactions
+from sdgar.data.merge import merge
 from sdgar.errors import DataError
 
 
@@ -60,7 +61,7 @@ def test_parts_of_the_data_keep_the_features():
     features = Features.from_columns([5, 6], {"kind": ["x", "y"]})
     data = Interactions.from_arrays([0, 0, 1], [5, 6, 5]).with_features(None, features)
     assert data.subset(np.array([True, False, True]), "half").item_features is features
-    assert data.merge(data).item_features is features
+    assert merge(data, data).item_features is features
 
 
 FILMS = {

@@ -6,9 +6,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdgar.data.building import RowAccount
 from sdgar.data.held_out import HeldOut
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import Interactions, RowAccount
+from sdgar.data.interactions import Interactions
+from sdgar.data.merge import merge
 from sdgar.errors import DataError, UsageError
 
 pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=60)
@@ -152,12 +154,12 @@ def test_merging_the_parts_gives_the_whole(rows, cut):
         return
     first = Interactions.from_arrays(users[:cut], items[:cut])
     second = Interactions.from_arrays(users[cut:], items[cut:])
-    assert first.merge(second).fingerprint() == whole.fingerprint()
+    assert merge(first, second).fingerprint() == whole.fingerprint()
 
 
 def test_parts_with_different_kinds_of_ids_do_not_merge():
     with pytest.raises(DataError, match="different kinds"):
-        Interactions.from_arrays([1], [1]).merge(Interactions.from_arrays(["1"], [1]))
+        merge(Interactions.from_arrays([1], [1]), Interactions.from_arrays(["1"], [1]))
 
 
 def test_held_out_rows_of_unknown_users_are_counted_and_unknown_items_still_count_as_missed():

@@ -16,6 +16,7 @@ from sdgar.cli.app import app
 from sdgar.data import splits
 from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
+from sdgar.data.merge import merge
 from sdgar.data.readers import ReadOptions, read_frame
 from sdgar.errors import UsageError
 from sdgar.storage.sealed import DamagedError, seals, with_seal
@@ -124,7 +125,7 @@ def test_what_is_seen_follows_its_rows_through_splits_and_back(data):
     keep = data.users_E < 2
     part, rest = data.subset(keep, "x"), data.subset(~keep, "y")
     assert pairs(part) == {("a", "2")}
-    assert pairs(part.merge(rest)) <= pairs(data)
+    assert pairs(merge(part, rest)) <= pairs(data)
     assert (
         data.fingerprint()
         != Interactions.from_arrays(

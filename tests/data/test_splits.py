@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import sdgar
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
+from sdgar.data.merge import with_ids_of
 from sdgar.errors import DataError, SdgarError, UsageError
 
 
@@ -345,7 +346,7 @@ def test_validation_rows_are_those_of_some_users():
 def test_rows_can_take_the_ids_of_more_rows():
     data = Interactions.from_arrays([1, 1, 2, 3], ["a", "b", "c", "a"], weight=[1.0, 2.0, 3.0, 4.0])
     some = data.subset(np.array([True, False, True, False]), "test")
-    wide = some.with_ids_of(data)
+    wide = with_ids_of(some, data)
     assert (wide.n_users, wide.n_items, len(wide)) == (3, 3, 2)
     assert wide.users.at(wide.users_E).tolist() == [1, 2]
     assert wide.items.at(wide.items_E).tolist() == ["a", "c"]

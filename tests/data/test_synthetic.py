@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sdgar.data import synthetic_degrees
+from sdgar.data import synthetic
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS, Shape, generate
 from sdgar.errors import UsageError
@@ -128,16 +128,16 @@ def test_every_shape_that_can_be_written_down_can_be_generated(shape: Shape, see
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
-def test_rerouting_alone_also_ends_in_distinct_pairs_and_the_same_degrees(
+def test_greedy_pairing_also_ends_in_distinct_pairs_and_the_same_degrees(
     monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
     by_swaps = generate(SMALL, seed=3)
-    monkeypatch.setattr(synthetic_degrees, "_SWAP_ROUNDS", rounds)
-    by_paths = generate(SMALL, seed=3)
-    assert_exact(by_paths, SMALL)
-    np.testing.assert_array_equal(by_swaps.indptr_U1, by_paths.indptr_U1)
-    np.testing.assert_array_equal(np.bincount(by_swaps.items_E), np.bincount(by_paths.items_E))
-    assert (by_swaps.items_E != by_paths.items_E).any()
+    monkeypatch.setattr(synthetic, "_SWAP_ROUNDS", rounds)
+    greedy = generate(SMALL, seed=3)
+    assert_exact(greedy, SMALL)
+    np.testing.assert_array_equal(by_swaps.indptr_U1, greedy.indptr_U1)
+    np.testing.assert_array_equal(np.bincount(by_swaps.items_E), np.bincount(greedy.items_E))
+    assert (by_swaps.items_E != greedy.items_E).any()
 
 
 def test_degrees_are_graphical_exactly_when_a_matrix_has_them() -> None:
@@ -150,7 +150,7 @@ def test_degrees_are_graphical_exactly_when_a_matrix_has_them() -> None:
     for left in user_degrees:
         for right in user_degrees:
             if sum(left) == sum(right):
-                answers = synthetic_degrees._graphical(np.array(left), np.array(right))
+                answers = synthetic._graphical(np.array(left), np.array(right))
                 assert answers == ((left, right) in pairs), (left, right)
 
 
@@ -160,13 +160,13 @@ def test_activity_is_flattened_where_no_set_of_distinct_pairs_has_such_degrees(
     shape = Shape(
         users=20, items=40, interactions=400, concentration=0.1, activity=4.0, min_per_user=1
     )
-    graphical, answers = synthetic_degrees._graphical, []
+    graphical, answers = synthetic._graphical, []
 
     def spy(degree_U: np.ndarray, degree_I: np.ndarray) -> bool:
         answers.append(graphical(degree_U, degree_I))
         return answers[-1]
 
-    monkeypatch.setattr(synthetic_degrees, "_graphical", spy)
+    monkeypatch.setattr(synthetic, "_graphical", spy)
     data = generate(shape, seed=0)
     assert answers[0] is False
     assert answers[-1] is True

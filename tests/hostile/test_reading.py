@@ -30,6 +30,7 @@ import sdgar as library
 from sdgar.data.held_out import HeldOut
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
+from sdgar.data.merge import merge
 from sdgar.data.readers import ReadOptions, read_files
 from sdgar.data.readers.columns import resolve
 from sdgar.data.readers.parquet import layout, unpacked_bytes
@@ -203,7 +204,7 @@ CASES: list[Case] = [
     Case("an integer id that occurs twice is refused", 3, ("5 occurs twice",),
          lambda _: Ids(np.array([1, 5, 5], np.uint64))),
     Case("parts whose ids fit no one type do not merge", 3, ("negative", "as text"),
-         lambda _: Interactions.from_arrays([-1], [1]).merge(
+         lambda _: merge(Interactions.from_arrays([-1], [1]),
              Interactions.from_arrays([BEYOND_INT64], [1]))),
     # Frames
     Case("nothing is no table", 2, ("NoneType", "Give a"), frame(None)),
@@ -316,11 +317,11 @@ def test_ids_that_need_uint64_meet_ids_that_do_not_without_losing_a_digit() -> N
     assert (again.users_T.tolist(), again.unknown_users) == ([0, 1], 1)
     assert train.users.index_of(test.users.values).tolist() == [1, 2, -1]
     assert test.users.index_of(np.array([-1, near[0], near[0] - 1])).tolist() == [-1, 0, -1]
-    merged = train.merge(test)
+    merged = merge(train, test)
     assert merged.users.values.tolist() == [5, *near, BEYOND_INT64 + 1]
     assert len(merged) == 4
     small = Interactions.from_arrays(np.array([7], np.uint64), [1])
-    assert small.merge(Interactions.from_arrays([-1], [1])).users.values.tolist() == [-1, 7]
+    assert merge(small, Interactions.from_arrays([-1], [1])).users.values.tolist() == [-1, 7]
 
 
 def test_large_ids_of_two_files_are_the_same_users(tmp_path: Path) -> None:
@@ -341,7 +342,7 @@ def test_large_values_of_a_context_meet_exactly() -> None:
     assert (len(held_out), held_out.unknown_users) == (2, 1)
     below = Interactions.from_contexts({"user": [1], "place": [-1]}, [1])
     with pytest.raises(DataError, match="as text"):
-        below.merge(Interactions.from_contexts({"user": [1], "place": [BEYOND_INT64]}, [1]))
+        merge(below, Interactions.from_contexts({"user": [1], "place": [BEYOND_INT64]}, [1]))
 
 
 def test_features_of_large_ids_are_found() -> None:

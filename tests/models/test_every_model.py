@@ -10,7 +10,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import Tensor, nn
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.maths.rows import Rows
 from sdgar.models.encoded_factors import EncodedFactors
 from sdgar.models.factors import Factors, FieldFactors

@@ -13,6 +13,7 @@ import sdgar
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.history import History
+from sdgar.data.merge import merge
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.neighbours import Neighbourhoods
@@ -116,7 +117,7 @@ def test_the_smallest_weight_with_nine_tenths_of_the_best_gain_is_chosen(demo):
 
 def test_all_rows_are_learned_with_the_weight_that_was_chosen(fitted, demo):
     model, chosen = copy.copy(fitted), recipe_of(fitted).trained.memory
-    recipe_of(model).fit(Fit(rows=demo.train.merge(demo.held_out), protocol="all", verbose=False))
+    recipe_of(model).fit(Fit(rows=merge(demo.train, demo.held_out), protocol="all", verbose=False))
     assert model.recommender_ is not fitted.recommender_
     assert recipe_of(model).trained.memory == chosen == model.recommender_.model.weight
 

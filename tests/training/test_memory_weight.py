@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sdgar.data.interactions import Interactions
+from sdgar.data.merge import merge
 from sdgar.data.synthetic import Shape, generate
 from sdgar.models.sum import Sum
 from sdgar.recommend.recommender import Recommender, load
@@ -95,7 +96,7 @@ def with_favourites(data: Interactions, scores_UI: np.ndarray) -> Interactions:
     scores_UI = scores_UI.copy()
     scores_UI[data.users_E, data.items_E.astype(np.int64)] = -np.inf
     new = Interactions.from_arrays(data.users.values, data.items.at(scores_UI.argmax(axis=1)))
-    return data.merge(new)
+    return merge(data, new)
 
 
 @pytest.mark.parametrize(("part", "had"), [("first", 4.0), ("second", 4.0), ("second", 0.0)])
@@ -150,6 +151,6 @@ def test_later_nights_count_with_those_before_them(data, before, tmp_path):
 
 
 def test_users_whom_the_earlier_model_knows_nothing_of_do_not_judge(data, before):
-    rows = data.merge(Interactions.from_arrays([10**6, 10**6], data.items.values[:2]))
+    rows = merge(data, Interactions.from_arrays([10**6, 10**6], data.items.values[:2]))
     memory = recipe_of(SDSoftmax(**SHORT)).item_memory(rows)
     assert evidence_of(before, rows, memory, METRIC).users == 0

@@ -31,7 +31,8 @@ def demo(
     extended: Mapping[Any, Any],
 ) -> None:
     """Make data, train, compare with most-popular, save, draw, recommend."""
-    from sdgar.data.synthetic import PRESETS, generate
+    from sdgar.data.synthetic import generate
+    from sdgar.data.synthetic_shape import PRESETS
     from sdgar.runs.figures import draw_training, first_pass
     from sdgar.runs.job import Job
     from sdgar.runs.run import RunData

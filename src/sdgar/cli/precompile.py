@@ -111,7 +111,8 @@ def rehearse(system: str, settings: dict[str, Any]) -> None:
     import torch
 
     from sdgar.contracts import Covered
-    from sdgar.data.synthetic import Shape, generate
+    from sdgar.data.synthetic import generate
+    from sdgar.data.synthetic_shape import Shape
     from sdgar.engines.fused.cpu import FusedCpuEngine
     from sdgar.systems.learner import Learner
     from sdgar.systems.make import make_again

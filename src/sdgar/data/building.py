@@ -1,20 +1,15 @@
-"""The ways to build interactions: from arrays, contexts, a sparse matrix, or indices.
-
-Every way ends in ``from_indices``, which sorts the rows by (context, item) and keeps one row a
-pair.
-"""
+"""Build interactions: number the ids, sort the rows into CSR order, and account for all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data import contexts, numbers
-from sdgar.data.account import RowAccount
 from sdgar.data.ids import Ids, held, plain
 from sdgar.data.read_options import USER, Duplicates
 from sdgar.errors import DataError, UsageError, unknown_name
@@ -114,27 +109,51 @@ class Merging:
             )
 
 
-class Built(NamedTuple):
-    """The fields of ``Interactions`` that are built from rows."""
+@dataclass(frozen=True, slots=True)
+class RowAccount:
+    """read = kept + duplicates + filtered + rejected: what became of every row that was read."""
 
-    users: Ids
-    items: Ids
-    indptr_U1: NDArray[np.int64]
-    items_E: NDArray[np.int32]
-    account: RowAccount
-    weight_E: NDArray[np.float32] | None
-    time_E: NDArray[np.int64] | None
+    read: int
+    """The number of rows that were read."""
+    kept: int
+    """The number of rows that are in the data."""
+    duplicates: int = 0
+    """The number of rows that repeated a pair of an earlier row."""
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    """The numbers of good rows that were left out on request, by reason."""
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    """The numbers of bad rows that were left out because the caller allowed it, by reason."""
+
+    def __post_init__(self) -> None:
+        """Assert that no row is unaccounted for."""
+        out = self.duplicates + sum(self.filtered.values()) + sum(self.rejected.values())
+        if self.read != self.kept + out:
+            msg = f"row accounting broken: read {self.read} != kept {self.kept} + left out {out}"
+            raise AssertionError(msg)
+
+    def sentence(self) -> str:
+        """Return the account as one line for people."""
+        parts = [f"{self.kept:,} kept"]
+        parts += [f"{self.duplicates:,} duplicates"] if self.duplicates else []
+        parts += [f"{n:,} filtered ({why})" for why, n in self.filtered.items() if n]
+        parts += [f"{n:,} rejected ({why})" for why, n in self.rejected.items() if n]
+        return f"{self.read:,} rows read = " + " + ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the account as plain values, for JSON."""
+        return {
+            "read": self.read,
+            "kept": self.kept,
+            "duplicates": self.duplicates,
+            "filtered": dict(self.filtered),
+            "rejected": dict(self.rejected),
+        }
 
 
-def from_contexts(
+def number_contexts(
     fields: Mapping[str, Sequence[Any] | NDArray[Any]],
-    items: Sequence[Any] | NDArray[Any],
-    *,
-    weight: Sequence[float] | NDArray[Any] | None,
-    time: Sequence[int] | NDArray[Any] | None,
-    duplicates: Duplicates,
-) -> Built:
-    """Build from contexts of several fields, one array a field."""
+) -> tuple[Ids, NDArray[np.integer[Any]]]:
+    """Return the ids of contexts of several fields, and the index of each row."""
     if not isinstance(fields, Mapping):
         raise UsageError(
             "fields must be a mapping of names to columns, such as {'user': …, 'city': …}; got "
@@ -143,37 +162,24 @@ def from_contexts(
         )
     contexts.require_fields(tuple(fields))
     if tuple(fields) == USER:
-        return from_arrays(fields["user"], items, weight=weight, time=time, duplicates=duplicates)
-    columns = {name: _distinct(values, name) for name, values in fields.items()}
-    _require_same_length(
-        {name: len(index) for name, (_, index) in columns.items()} | {"items": len(items)}
-    )
-    ids, contexts_E = contexts.combined(
-        {name: distinct.values[index] for name, (distinct, index) in columns.items()}
-    )
-    return from_arrays(
-        ids.values[contexts_E], items, weight=weight, time=time, duplicates=duplicates
-    )
+        return number_ids(fields["user"], "user ids")
+    columns = {name: number_ids(values, f"{name} ids") for name, values in fields.items()}
+    _require_same_length({name: len(index) for name, (_, index) in columns.items()})
+    return contexts.combined({name: ids.values[index] for name, (ids, index) in columns.items()})
 
 
-def from_arrays(
-    users: Sequence[Any] | NDArray[Any],
-    items: Sequence[Any] | NDArray[Any],
-    *,
-    weight: Sequence[float] | NDArray[Any] | None,
-    time: Sequence[int] | NDArray[Any] | None,
-    duplicates: Duplicates,
-) -> Built:
-    """Build from one array of raw values a column."""
-    user_ids, users_E = _distinct(users, "user")
-    item_ids, items_E = _distinct(items, "item")
-    return from_indices(
-        user_ids, item_ids, users_E, items_E, weight_E=weight, time_E=time, duplicates=duplicates
-    )
+def number_ids(
+    raw: Sequence[Any] | NDArray[Any], what: str
+) -> tuple[Ids, NDArray[np.integer[Any]]]:
+    """Return the distinct ids of a column in ascending order, and the index of each row."""
+    distinct, index = ranked(held(raw, what))
+    return Ids(distinct), index
 
 
-def from_csr(matrix: Any, *, weighted: bool) -> Built:
-    """Build from a scipy sparse matrix of users × items; ids are row and column numbers."""
+def entries_of(
+    matrix: Any,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], int]:
+    """Return the rows, columns and values of a scipy sparse matrix, and how many stored zeros."""
     if not hasattr(matrix, "tocoo") or len(matrix.shape) != 2:
         raise UsageError(
             f"from_csr takes a scipy sparse matrix of users × items, got a "
@@ -189,46 +195,30 @@ def from_csr(matrix: Any, *, weighted: bool) -> Built:
             code="bad_weight",
         )
     stored = data != 0
-    built = from_arrays(
-        np.asarray(coo.row)[stored].astype(np.int64),
-        np.asarray(coo.col)[stored].astype(np.int64),
-        weight=data[stored] if weighted else None,
-        time=None,
-        duplicates="sum",
-    )
-    zeros = int((~stored).sum())
-    account = replace(
-        built.account,
-        read=built.account.read + zeros,
-        filtered={"zero_weight": zeros} if zeros else {},
-    )
-    return built._replace(account=account)
+    users, items = (np.asarray(at)[stored].astype(np.int64) for at in (coo.row, coo.col))
+    return users, items, data[stored], int((~stored).sum())
 
 
-def from_indices(
+def build(
     users: Ids,
     items: Ids,
-    users_E: NDArray[np.integer[Any]],
-    items_E: NDArray[np.integer[Any]],
-    *,
-    weight_E: Sequence[float] | NDArray[Any] | None = None,
-    time_E: Sequence[int] | NDArray[Any] | None = None,
-    duplicates: Duplicates = "error",
-    account: RowAccount | None = None,
-    merging: Merging | None = None,
-) -> Built:
-    """Sort rows into CSR order and keep one row a pair: the last one in time.
+    columns: Mapping[str, Any],
+    duplicates: Duplicates,
+    account: RowAccount | None,
+    merging: Merging | None,
+) -> dict[str, Any]:
+    """Return the fields of ``Interactions``: rows in CSR order, and one row a pair.
 
-    ``merging`` collects what is found of the weights, where these are some rows of more; then
-    nothing is refused for it here.
+    ``columns`` are the users and items of the rows by index, and their weights and times.
     """
     if duplicates not in get_args(Duplicates):
         raise unknown_name("duplicates rule", duplicates, get_args(Duplicates))
+    users_E, items_E, weight_E, time_E = columns.values()
     weight_E = None if weight_E is None else numbers.weights(weight_E)
     time_E = None if time_E is None else numbers.times(time_E)
-    columns = {"users": users_E, "items": items_E, "weights": weight_E, "times": time_E}
     _require_same_length({name: len(c) for name, c in columns.items() if c is not None})
-    if len(users_E) == 0:
+    n_rows = len(users_E)
+    if n_rows == 0:
         raise DataError("there is no row to learn from.", code="no_rows")
     _require_indices("user", users_E, len(users))
     _require_indices("item", items_E, len(items))
@@ -245,21 +235,19 @@ def from_indices(
                 found.require()
             weight = merged.astype(np.float32)
     pairs = distinct_pairs(rows, ends)
-    n_duplicates = len(users_E) - len(pairs.column_F)
-    account = account or RowAccount(read=len(users_E), kept=len(users_E))
-    return Built(
-        users=users,
-        items=items,
-        indptr_U1=pairs.start_R1,
-        items_E=pairs.column_F,
-        account=replace(
-            account,
-            kept=account.kept - n_duplicates,
-            duplicates=account.duplicates + n_duplicates,
+    account = account or RowAccount(read=n_rows, kept=n_rows)
+    repeated = n_rows - len(pairs.column_F)
+    return {
+        "users": users,
+        "items": items,
+        "indptr_U1": pairs.start_R1,
+        "items_E": pairs.column_F,
+        "account": replace(
+            account, kept=account.kept - repeated, duplicates=account.duplicates + repeated
         ),
-        weight_E=weight,
-        time_E=pairs.time_F,
-    )
+        "weight_E": weight,
+        "time_E": pairs.time_F,
+    }
 
 
 def _require_same_length(lengths: Mapping[str, int]) -> None:
@@ -277,8 +265,3 @@ def _require_indices(what: str, index_E: NDArray[np.integer[Any]], n: int) -> No
             f"{index_E.min()} to {index_E.max()}.",
             code="bad_index",
         )
-
-
-def _distinct(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.integer[Any]]]:
-    distinct, index = ranked(held(raw, f"{what} ids"))
-    return Ids(distinct), index

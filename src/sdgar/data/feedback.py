@@ -128,6 +128,17 @@ class DislikedPairs:
     """True for each pair that does not count against its item."""
 
     @classmethod
+    def of(
+        cls,
+        users: NDArray[Any],
+        items: NDArray[Any],
+        time: NDArray[np.int64] | None,
+        neutral: NDArray[np.bool_] | None,
+    ) -> DislikedPairs:
+        """Build from columns; without ``neutral`` all pairs count against their items."""
+        return cls(users, items, time, np.zeros(len(users), bool) if neutral is None else neutral)
+
+    @classmethod
     def joined(cls, *parts: DislikedPairs | None) -> DislikedPairs | None:
         """Return the pairs of several parts together; None if there is no part."""
         there = [part for part in parts if part is not None]
@@ -141,18 +152,37 @@ class DislikedPairs:
         time = np.concatenate(times) if len(times) == len(there) else None
         return cls(users, items, time, neutral)
 
-    def where(self, keep: NDArray[np.bool_]) -> DislikedPairs:
-        """Return some of the pairs."""
+    def where(self, keep: NDArray[Any]) -> DislikedPairs:
+        """Return the pairs that a mask or numbers choose."""
         time = None if self.time is None else self.time[keep]
         return DislikedPairs(self.users[keep], self.items[keep], time, self.neutral[keep])
+
+    def numbers(self, n_items: int) -> NDArray[np.int64]:
+        """Return pairs by index as one number each, user · M + item with M items."""
+        number_E: NDArray[np.int64] = self.users * n_items + self.items
+        return number_E
+
+    def distinct(self, earlier: DislikedPairs | None, n_items: int) -> DislikedPairs:
+        """Return these pairs by index and earlier ones, each once and ascending.
+
+        A pair is known since it came first, and what is neutral once is neutral.
+        """
+        pairs = DislikedPairs.joined(self, earlier) or self
+        if pairs.time is not None:
+            pairs = pairs.where(np.argsort(pairs.time, kind="stable"))
+        number_E = pairs.numbers(n_items)
+        distinct, first = np.unique(number_E, return_index=True)
+        neutral = np.isin(distinct, number_E[pairs.neutral])
+        time = None if pairs.time is None else pairs.time[first]
+        return DislikedPairs(*np.divmod(distinct, n_items), time, neutral)
 
     def pairs(self, users: Ids, items: Ids) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the pairs that have numbers among these ids, and which of them are neutral.
 
-        A pair is user · M + item, with M items; they ascend. What is neutral once is neutral.
+        A pair is user · M + item, with M items; they ascend.
         """
-        users_E, items_E = users.index_of(self.users), items.index_of(self.items)
-        there_E = (users_E >= 0) & (items_E >= 0)
-        pair_E = (users_E * len(items) + items_E)[there_E]
-        pairs = np.unique(pair_E)
-        return pairs, np.isin(pairs, pair_E[self.neutral[there_E]])
+        own = DislikedPairs(
+            users.index_of(self.users), items.index_of(self.items), None, self.neutral
+        )
+        found = own.where((own.users >= 0) & (own.items >= 0)).distinct(None, len(items))
+        return found.numbers(len(items)), found.neutral

@@ -99,11 +99,18 @@ def require_column(raw: Any, what: str) -> None:
 
 
 def common_kind(*parts: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return columns of integer ids in one type that holds all of them, and others as they are.
+    """Return columns of integer ids in one type that holds all of them, and texts as they are.
 
     NumPy itself would meet int64 and uint64 at float64, and lose digits above 2^53.
     """
-    if {part.dtype.kind for part in parts} != {"i", "u"}:
+    kinds = {part.dtype.kind for part in parts}
+    if "O" in kinds and len(kinds) > 1:
+        raise DataError(
+            "the two parts hold ids of different kinds: text and integers. Write both with the "
+            "same column types.",
+            code="schema_mismatch",
+        )
+    if kinds != {"i", "u"}:
         return list(parts)
     if all((part <= np.iinfo(np.int64).max).all() for part in parts):
         return [part.astype(np.int64) for part in parts]

@@ -6,7 +6,6 @@ as they went in. Everything after this package uses indices.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,18 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import one_of
-from sdgar.data import building, contexts, numbers
-from sdgar.data.account import RowAccount
+from sdgar.data import building, contexts
+from sdgar.data.building import Merging, RowAccount
 from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
 from sdgar.data.feedback import DislikedPairs
 from sdgar.data.history import History
-from sdgar.data.ids import Ids, common_kind
+from sdgar.data.ids import Ids
 from sdgar.data.read_options import USER, Duplicates, SeenBy
-from sdgar.errors import DataError, UsageError
+from sdgar.data.summary import describe, fingerprint, statistics
+from sdgar.errors import UsageError
 from sdgar.show.printed import Described
-
-__all__ = ["Duplicates", "History", "Interactions", "RowAccount"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,12 +93,12 @@ class Interactions(Described):
         ``seen_by="context"`` it may come back in another context.
         """
         one_of("seen_by", seen_by, get_args(SeenBy))
-        built = building.from_contexts(
-            fields, items, weight=weight, time=time, duplicates=duplicates
+        users, users_E = building.number_contexts(fields)
+        ids, items_E = building.number_ids(items, "item ids")
+        made = cls.from_indices(
+            users, ids, users_E, items_E, weight_E=weight, time_E=time, duplicates=duplicates
         )
-        if tuple(fields) == USER:
-            return cls(**built._asdict())
-        return cls(**built._asdict(), context=tuple(fields), seen_by=seen_by)
+        return replace(made, context=tuple(fields), seen_by=seen_by)
 
     @classmethod
     def from_arrays(
@@ -113,8 +111,17 @@ class Interactions(Described):
         duplicates: Duplicates = "error",
     ) -> Interactions:
         """Build from one array a column; NumPy alone is enough."""
-        built = building.from_arrays(users, items, weight=weight, time=time, duplicates=duplicates)
-        return cls(**built._asdict())
+        user_ids, users_E = building.number_ids(users, "user ids")
+        item_ids, items_E = building.number_ids(items, "item ids")
+        return cls.from_indices(
+            user_ids,
+            item_ids,
+            users_E,
+            items_E,
+            weight_E=weight,
+            time_E=time,
+            duplicates=duplicates,
+        )
 
     @classmethod
     def from_csr(cls, matrix: Any, *, weighted: bool = False) -> Interactions:
@@ -123,7 +130,11 @@ class Interactions(Described):
         An explicitly stored zero is not an interaction. Rows and columns without an entry
         keep their number but get no id, as they would in a file of events.
         """
-        return cls(**building.from_csr(matrix, weighted=weighted)._asdict())
+        users, items, weight, zeros = building.entries_of(matrix)
+        made = cls.from_arrays(users, items, weight=weight if weighted else None, duplicates="sum")
+        filtered = {"zero_weight": zeros} if zeros else {}
+        account = replace(made.account, read=made.account.read + zeros, filtered=filtered)
+        return replace(made, account=account)
 
     @classmethod
     def from_indices(
@@ -137,68 +148,15 @@ class Interactions(Described):
         time_E: Sequence[int] | NDArray[Any] | None = None,
         duplicates: Duplicates = "error",
         account: RowAccount | None = None,
+        merging: Merging | None = None,
     ) -> Interactions:
         """Build from indices of known ids: sort into CSR order and keep one row a pair.
 
-        Of several rows of a pair the last one in time is kept.
+        Of several rows of a pair the last one in time is kept. ``merging`` collects what is found
+        of the weights, where these are some rows of more; then nothing is refused for it here.
         """
-        built = building.from_indices(
-            users,
-            items,
-            users_E,
-            items_E,
-            weight_E=weight_E,
-            time_E=time_E,
-            duplicates=duplicates,
-            account=account,
-        )
-        return cls(**built._asdict())
-
-    def merge(self, other: Interactions) -> Interactions:
-        """Return the rows of both; a pair in both counts once, with its later time and weight."""
-        if self.context != other.context:
-            raise DataError(
-                f"the contexts of the two parts differ: {', '.join(self.context)} and "
-                f"{', '.join(other.context)}. Read both with the same --context.",
-                code="schema_mismatch",
-            )
-        mine, theirs = self._kinds(), other._kinds()
-        odd = [n for n in mine if (mine[n] == "text") != (theirs[n] == "text")]
-        if odd:
-            differ = "; ".join(f"{n} {mine[n]} and {theirs[n]}" for n in odd)
-            raise DataError(
-                f"the two parts hold ids of different kinds: {differ}. Write both with the same "
-                "column types.",
-                code="schema_mismatch",
-            )
-        if self.fields is not None and other.fields is not None:
-            for one, two in zip(self.fields.values, other.fields.values, strict=True):
-                common_kind(one.values, two.values)
-        n = len(self)
-        users, users_E = _union(self.users, self.users_E, other.users, other.users_E)
-        items, items_E = _union(self.items, self.items_E, other.items, other.items_E)
-
-        def both(mine: NDArray[Any] | None, theirs: NDArray[Any] | None) -> NDArray[Any] | None:
-            return None if mine is None or theirs is None else np.concatenate((mine, theirs))
-
-        merged = Interactions.from_indices(
-            users,
-            items,
-            users_E,
-            items_E,
-            weight_E=both(self.weight_E, other.weight_E),
-            time_E=both(self.time_E, other.time_E),
-            duplicates="last",
-            account=RowAccount(read=n + len(other), kept=n + len(other)),
-        )
-        return other._seen_in(self._alike(merged))
-
-    def _kinds(self) -> dict[str, str]:
-        """Return the type of the ids of users (or of each field of contexts) and of items."""
-        fields = {"users": self.users}
-        if self.fields is not None:
-            fields = dict(zip(self.fields.names, self.fields.values, strict=True))
-        return {name: ids.kind for name, ids in (fields | {"items": self.items}).items()}
+        columns = {"users": users_E, "items": items_E, "weights": weight_E, "times": time_E}
+        return cls(**building.build(users, items, columns, duplicates, account, merging))
 
     def with_seen(
         self,
@@ -228,31 +186,27 @@ class Interactions(Described):
         An index of -1 stands for a user or an item that has no row here. A pair that is neutral
         once is neutral.
         """
-        pairs = users_E * self.n_items + items_E
+        pairs = DislikedPairs.of(users_E, items_E, time, neutral)
         known = (users_E >= 0) & (items_E >= 0)
-        known &= ~np.isin(pairs, self.users_E * self.n_items + self.items_E)
+        rows = self.users_E * self.n_items + self.items_E
+        known &= ~np.isin(pairs.numbers(self.n_items), rows)
         if not known.any():
             return self
-        spared = pairs[:0] if neutral is None else pairs[known & neutral]
-        pairs, time = pairs[known], None if time is None else time[known]
-        if self.seen is not None:
-            before = self.seen.users_E * self.n_items + self.seen.items_E
-            pairs = np.append(pairs, before)
-            if self.seen_neutral_E is not None:
-                spared = np.append(spared, before[self.seen_neutral_E])
-            untimed = time is None or self.seen_time_E is None
-            time = None if untimed else np.append(time, self.seen_time_E)  # type: ignore[arg-type]
-        if time is not None:  # a pair is known since it came first
-            order = np.argsort(time, kind="stable")
-            pairs, time = pairs[order], time[order]
-        pairs, first = np.unique(pairs, return_index=True)
-        seen = History.of_pairs(pairs // self.n_items, pairs % self.n_items, self.n_users)
+        pairs = pairs.where(known).distinct(self.seen_pairs, self.n_items)
         return replace(
             self,
-            seen=seen,
-            seen_time_E=None if time is None else time[first],
-            seen_neutral_E=np.isin(pairs, spared) if len(spared) else None,
+            seen=History.of_pairs(pairs.users, pairs.items, self.n_users),
+            seen_time_E=pairs.time,
+            seen_neutral_E=pairs.neutral if pairs.neutral.any() else None,
         )
+
+    @property
+    def seen_pairs(self) -> DislikedPairs | None:
+        """The pairs of ``seen``, by index; None if there are none."""
+        if self.seen is None:
+            return None
+        items_E = self.seen.items_E.astype(np.int64)
+        return DislikedPairs.of(self.seen.users_E, items_E, self.seen_time_E, self.seen_neutral_E)
 
     @property
     def disliked(self) -> History | None:
@@ -266,28 +220,10 @@ class Interactions(Described):
     @property
     def unliked(self) -> DislikedPairs | None:
         """The pairs of ``seen`` and those without a place, by raw ids; None if there are none."""
-        own = None
-        if self.seen is not None:
-            users, items = self.users.at(self.seen.users_E), self.items.at(self.seen.items_E)
-            none_E = np.zeros(len(users), bool)
-            neutral_E = none_E if self.seen_neutral_E is None else self.seen_neutral_E
-            own = DislikedPairs(users, items, self.seen_time_E, neutral_E)
+        own = self.seen_pairs
+        if own is not None:
+            own = replace(own, users=self.users.at(own.users), items=self.items.at(own.items))
         return DislikedPairs.joined(own, self.unplaced)
-
-    def seen_before(self, moment: int) -> Interactions:
-        """Return the same rows with only the pairs of ``seen`` known before a moment."""
-        if self.unplaced is not None:
-            return replace(self, unplaced=None).seen_before(moment)
-        if self.seen is None or self.seen_time_E is None:
-            return self
-        keep_E = self.seen_time_E < moment
-        bare = replace(self, seen=None, seen_time_E=None, seen_neutral_E=None)
-        return bare.with_seen_pairs(
-            self.seen.users_E[keep_E],
-            self.seen.items_E[keep_E].astype(np.int64),
-            self.seen_time_E[keep_E],
-            None if self.seen_neutral_E is None else self.seen_neutral_E[keep_E],
-        )
 
     def with_features(self, users: Features | None, items: Features | None) -> Interactions:
         """Return the same rows with features of users and items."""
@@ -315,18 +251,21 @@ class Interactions(Described):
     def __getitem__(self, rows: Any) -> Interactions:
         """Return some rows, chosen by a slice, by numbers, or by one True or False a row."""
         if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
-            rows = rows[0]  # so does scikit-learn ask
-        chosen = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
-        keep_E = np.zeros(len(self), bool)
-        if chosen.dtype == bool and chosen.shape == keep_E.shape:
-            keep_E = chosen
-        elif chosen.dtype.kind in "iu" and chosen.ndim == 1:
-            _require_rows(chosen, len(self))
-            keep_E[chosen] = True
-        else:
+            rows = rows[0]  # as scikit-learn indexes
+        try:
+            chosen = np.arange(len(self))[rows if isinstance(rows, slice) else np.asarray(rows)]
+        except IndexError as error:
             raise UsageError(
-                f"rows are chosen by a slice, by numbers, or by one True or False for each of "
-                f"{len(self):,} rows, got {rows!r:.60}.",
+                f"there are no such rows as {rows!r:.60} ({error}). Choose rows by a slice, by "
+                f"numbers below {len(self):,}, or by one True or False a row.",
+                code="bad_index",
+            ) from error
+        keep_E = np.zeros(len(self), bool)
+        keep_E[chosen] = True
+        if chosen.ndim != 1 or keep_E.sum() < len(chosen):
+            raise UsageError(
+                f"rows are chosen by numbers in one dimension, each of them once, got "
+                f"{rows!r:.60}.",
                 code="bad_index",
             )
         return self.subset(keep_E, "not chosen")
@@ -337,22 +276,7 @@ class Interactions(Described):
         return f"{self.n_users:,} {what} × {self.n_items:,} items, {len(self):,} rows"
 
     def _lines(self) -> list[str]:
-        times = weights = features = ""
-        if self.time_E is not None:
-            first, last = numbers.shown(self.time_E.min()), numbers.shown(self.time_E.max())
-            times = f"times from {first} to {last}"
-        if self.weight_E is not None:
-            weights = f"weights from {self.weight_E.min():g} to {self.weight_E.max():g}"
-        for what, known in (("users", self.user_features), ("items", self.item_features)):
-            features += "" if known is None else f" · {known.n_features:,} features of {what}"
-        lines = [
-            f"Interactions: {self.sizes()} ({100 * self.stats()['density']:.3f} % filled)",
-            self.account.sentence(),
-            f"{times or 'no times'} · {weights or 'no weights'}{features}",
-        ]
-        if self.context != USER:
-            lines.append(f"a context is {', '.join(self.context)}")
-        return lines
+        return describe(self)
 
     @cached_property
     def users_E(self) -> NDArray[np.int64]:
@@ -402,26 +326,9 @@ class Interactions(Described):
             time_E=None if self.time_E is None else self.time_E[keep_E],
             account=account,
         )
-        return self._alike(kept)
+        return self.lend_description(kept)
 
-    def with_ids_of(self, other: Interactions) -> Interactions:
-        """Return the same rows with the ids of other rows, which have all of these ids and more."""
-        users_U, items_I = (
-            theirs.index_of(mine.values)
-            for mine, theirs in ((self.users, other.users), (self.items, other.items))
-        )
-        same = Interactions.from_indices(
-            other.users,
-            other.items,
-            users_U[self.users_E],
-            items_I[self.items_E],
-            weight_E=self.weight_E,
-            time_E=self.time_E,
-            account=self.account,
-        )
-        return self._alike(same)
-
-    def _alike(self, other: Interactions) -> Interactions:
+    def lend_description(self, other: Interactions) -> Interactions:
         """Return other rows with the features, the context and the dislikes of this data."""
         alike = replace(
             other,
@@ -430,9 +337,9 @@ class Interactions(Described):
             context=self.context,
             seen_by=self.seen_by,
         )
-        return self._seen_in(alike)
+        return self.lend_dislikes(alike)
 
-    def _seen_in(self, other: Interactions) -> Interactions:
+    def lend_dislikes(self, other: Interactions) -> Interactions:
         """Return other rows with what users do not like in this data."""
         disliked = self.unliked
         if disliked is None:
@@ -442,58 +349,8 @@ class Interactions(Described):
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of ids, pairs, weights, times and features; equal for equal data."""
-        digest = hashlib.sha256()
-        for ids in (self.users, self.items):
-            digest.update(ids.kind.encode())
-            text = ids.kind == "text"
-            digest.update("\0".join(ids.values).encode() if text else ids.values.tobytes())
-        for array in (self.indptr_U1, self.items_E, self.weight_E, self.time_E):
-            digest.update(b"-" if array is None else array.tobytes())
-        for features in (self.user_features, self.item_features):
-            if features is not None:
-                digest.update(features.digest())
-        if self.seen is not None:
-            digest.update(b"seen" + self.seen.indptr_U1.tobytes() + self.seen.items_E.tobytes())
-        if self.seen_time_E is not None:
-            digest.update(self.seen_time_E.tobytes())
-        if self.seen_neutral_E is not None:
-            digest.update(b"neutral" + self.seen_neutral_E.tobytes())
-        if self.fields is not None and self.seen_by == "user":
-            digest.update(b"seen by user")
-        return digest.hexdigest()
+        return fingerprint(self)
 
     def stats(self) -> dict[str, float]:
         """Return the columns of the paper's Table 1."""
-        per_item = np.bincount(self.items_E, minlength=self.n_items)
-        top = -(-self.n_items // 20)
-        return {
-            "users": self.n_users,
-            "items": self.n_items,
-            "interactions": len(self),
-            "density": len(self) / (self.n_users * self.n_items),
-            "concentration": float(np.sort(per_item)[::-1][:top].sum() / len(self)),
-        }
-
-
-def _require_rows(chosen: NDArray[np.integer[Any]], n: int) -> None:
-    """Raise if a row number does not exist or comes twice."""
-    wrong = chosen[(chosen < 0) | (chosen >= n)]
-    if len(wrong):
-        raise UsageError(
-            f"there is no row {int(wrong[0])}: rows are numbered from 0 to {n - 1:,}.",
-            code="bad_index",
-        )
-    if len(np.unique(chosen)) < len(chosen):
-        raise UsageError(
-            "the numbers of rows hold one twice, and a row counts once. Leave repeated ones out.",
-            code="bad_index",
-        )
-
-
-def _union(
-    mine: Ids, mine_E: NDArray[Any], theirs: Ids, theirs_E: NDArray[Any]
-) -> tuple[Ids, NDArray[np.int64]]:
-    """Return the ids of both parts together, and the index among them of each row of both."""
-    parts = common_kind(mine.at(mine_E), theirs.at(theirs_E))
-    distinct, index = np.unique(np.concatenate(parts), return_inverse=True)
-    return Ids(distinct), index.astype(np.int64)
+        return statistics(self)

@@ -13,6 +13,7 @@ from sdgar.arguments import of_kind
 from sdgar.data.history import History
 from sdgar.data.ids import Ids, held
 from sdgar.data.interactions import Interactions
+from sdgar.data.merge import with_ids_of
 from sdgar.errors import DataError, NumericalError, UsageError
 from sdgar.models.factors import Factors
 from sdgar.recommend.artifact import Artifact
@@ -156,4 +157,4 @@ def _rows(events: Interactions, users: Ids, items: Ids) -> Interactions:
                 code=f"unknown_{what}",
             )
     frame = Interactions.from_indices(users, items, np.zeros(1, int), np.zeros(1, int))
-    return events.with_ids_of(frame)
+    return with_ids_of(events, frame)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from sdgar.data.synthetic_shape import PRESETS, Shape
 from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.storage.files import digest, disk_error
 
@@ -54,22 +55,17 @@ class Dataset:
     """Users with fewer interactions are left out."""
     min_item_interactions: int = 1
     """Items with fewer interactions are left out."""
-    paper_users: int
-    """The number of users in the paper's Table 1."""
-    paper_items: int
-    """The number of items in the paper's Table 1."""
-    paper_ratings: int
-    """The number of interactions in the paper's Table 1."""
-    paper_concentration: float
-    """The share of the interactions on the 5 % most popular items, in the paper's Table 1."""
-    least_per_user: int = 5
-    """The fewest interactions that a user has in the paper's data."""
     notes: tuple[str, ...] = ()
     """Remarks for people who prepare the data set."""
     citation: str
     """The publication to cite."""
     terms: str
     """The terms of use."""
+
+    @property
+    def shape(self) -> Shape:
+        """The numbers of users, items and interactions in the paper's Table 1."""
+        return PRESETS[self.short_name]
 
 
 _ALL = (
@@ -87,11 +83,6 @@ _ALL = (
         # The paper says 5, but its 134,860 interactions of 7,947 users are the whole file, and
         # the authors' own split has users with 3.
         min_user_interactions=1,
-        paper_users=7_947,
-        paper_items=25_975,
-        paper_ratings=134_860,
-        paper_concentration=0.3156,
-        least_per_user=3,
         notes=("The paper counts the catalogue; 391 of its articles are in no library.",),
         citation="Wang, Chen and Li: Collaborative Topic Regression with Social Regularization "
         "for Tag Recommendation, IJCAI 2013.",
@@ -109,11 +100,6 @@ _ALL = (
         # The paper says users with 5; its published size is that of the 10-core.
         min_user_interactions=10,
         min_item_interactions=10,
-        paper_users=29_858,
-        paper_items=40_988,
-        paper_ratings=1_027_464,
-        paper_concentration=0.2915,
-        least_per_user=10,
         notes=(
             "The paper says users with at least 5 items, but the size it publishes is that of "
             "the 10-core: users and places with at least 10.",
@@ -134,10 +120,6 @@ _ALL = (
         size=65_566_137,
         md5="ce571fd55effeba0271552578f2648bd",
         min_score=4,
-        paper_users=60_655,
-        paper_items=8_939,
-        paper_ratings=2_105_971,
-        paper_concentration=0.6198,
         notes=("298 of the paper's 8,939 films have no interaction in the authors' matrix.",),
         citation="Harper and Konstan: The MovieLens Datasets, ACM TiiS 5(4), 2015.",
         terms="GroupLens: research use; no redistribution and no commercial use without "
@@ -153,10 +135,6 @@ _ALL = (
         filename="ratings_Books.csv",
         format="amazon_ratings",
         min_score=4,
-        paper_users=130_380,
-        paper_items=128_939,
-        paper_ratings=2_415_650,
-        paper_concentration=0.3298,
         notes=("The paper uses a subset of these ratings that its authors did not publish.",),
         citation="He and McAuley: Ups and Downs, WWW 2016.",
         terms="No licence is stated; provided for research.",
@@ -171,10 +149,6 @@ _ALL = (
         filename="train_triplets.txt.zip",
         member="train_triplets.txt",
         format="play_counts",
-        paper_users=217_966,
-        paper_items=60_654,
-        paper_ratings=4_422_471,
-        paper_concentration=0.4563,
         notes=("The paper uses a part of these triplets and does not say which.",),
         citation="Bertin-Mahieux, Ellis, Whitman and Lamere: The Million Song Dataset, ISMIR 2011.",
         terms="Provided for research; read the terms on the home page.",

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data.account import RowAccount
+from sdgar.data.building import RowAccount
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import events, write_table
@@ -208,9 +208,9 @@ def _index(ids: pl.Series) -> tuple[Ids, NDArray[np.integer[Any]]]:
 
 def _against_paper(dataset: Dataset, interactions: Interactions) -> Iterator[str]:
     for what, ours, papers in (
-        ("users", interactions.n_users, dataset.paper_users),
-        ("items", interactions.n_items, dataset.paper_items),
-        ("interactions", len(interactions), dataset.paper_ratings),
+        ("users", interactions.n_users, dataset.shape.users),
+        ("items", interactions.n_items, dataset.shape.items),
+        ("interactions", len(interactions), dataset.shape.interactions),
     ):
         if ours == papers:
             yield f"{ours:,} {what}, equal to the paper's Table 1."

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History
 from sdgar.models.model import Model, Side
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked, Raw, labels, several

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
+from sdgar.data.merge import merge
 from sdgar.errors import DataError, UsageError
 from sdgar.models.fold_in import NewContexts
 from sdgar.recommend.artifact import Artifact
@@ -110,7 +112,7 @@ def with_rows_of(data: Interactions, saved: Artifact) -> Interactions:
         time=None if time_E is None else np.full(n, time_E.min()),
         weight=None if weight_E is None else np.full(n, weight_E.mean()),
     )
-    return _with_seen_of(data.merge(kept), saved)
+    return _with_seen_of(merge(data, kept), saved)
 
 
 def _with_seen_of(data: Interactions, saved: Artifact) -> Interactions:

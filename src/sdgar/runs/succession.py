@@ -16,7 +16,7 @@ import numpy as np
 from sdgar.arguments import one_of
 from sdgar.data.held_out import measured_users
 from sdgar.data.interactions import Interactions
-from sdgar.data.splits.single import Split, parted
+from sdgar.data.splits.single import Split, parted, seen_before
 from sdgar.errors import DataError, UsageError
 from sdgar.evaluation.paired import Paired, compare
 from sdgar.evaluation.report import Report
@@ -136,7 +136,7 @@ def newest(data: Interactions, before: Recommender, rule: str = NEW, *, seed: in
     parts = parted(data, unseen_E & (key_E >= first), how)
     if data.time_E is None:
         return parts
-    return replace(parts, train=parts.train.seen_before(int(first)))
+    return replace(parts, train=seen_before(parts.train, int(first)))
 
 
 def require_rule(split: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sdgar.data.merge import merge
 from sdgar.models.factors import popularity
 from sdgar.models.fold_in import NoVector
 from sdgar.show import progress
@@ -40,7 +41,7 @@ class Computed(Estimator):
 
         again = how.protocol == "all" or how.phase == "all"
         measured = self._trained_as if again else None
-        rows = how.rows if how.valid is None or not how.refit else how.rows.merge(how.valid)
+        rows = how.rows if how.valid is None or not how.refit else merge(how.rows, how.valid)
         start = time.perf_counter()
         model, about = self._compute(rows, verbose=how.verbose)
         seconds = time.perf_counter() - start

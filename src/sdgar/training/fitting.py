@@ -14,6 +14,7 @@ from sdgar.contracts import System
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
+from sdgar.data.merge import merge
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError
 from sdgar.evaluation.counts import warn_of_known
@@ -188,7 +189,7 @@ def _validated(recipe: Trainable, how: Fit, run: protocols.Training) -> FitResul
     if valid is not None:
         held_out = HeldOut.of(valid, train)
         warn_of_known(held_out, held_out.left_out(train))
-        everything = train.merge(valid) if how.refit else train
+        everything = merge(train, valid) if how.refit else train
     with _shown(run, recipe, train, how):
         if valid is None:
             part = splits.validation(train, seed=run.seed, most_users=options.valid_users)
@@ -260,4 +261,4 @@ def require_validation_used(how: Fit, *, early_stopping: bool) -> Fit:
             "train on them too with refit=True.",
             code="unused_rows",
         )
-    return replace(how, rows=how.rows.merge(how.valid), valid=None)
+    return replace(how, rows=merge(how.rows, how.valid), valid=None)

@@ -13,6 +13,7 @@ from sdgar.contracts import Engine, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
+from sdgar.data.merge import with_ids_of
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
@@ -287,7 +288,7 @@ def _joined(
     if not had_U.all():  # the others have nothing to be ranked by yet
         HeldOut.of(valid, train)  # raises if nobody is left
         valid = valid.subset(had_U[valid.users_E], "users without training rows")
-    first = train.with_ids_of(everything)
+    first = with_ids_of(train, everything)
     held_out = HeldOut.of(valid, first).sample(options.valid_users, seed=seed)
     memory = training.remember(first)
     half = replace(options, epochs=options.half)

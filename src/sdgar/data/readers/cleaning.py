@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sdgar.data import feedback
-from sdgar.data.account import RowAccount
+from sdgar.data.building import RowAccount
 from sdgar.data.ids import MAX_BYTES
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Table

@@ -19,6 +19,7 @@ from sdgar.data.splits.single import (
     parted,
     per_user,
     random_rows,
+    seen_before,
     time_of,
     whole_items,
     whole_users,
@@ -219,7 +220,7 @@ def windows(data: Interactions, length: str | int, n: int) -> Iterator[Split]:
     def parts() -> Iterator[Split]:
         for w, (start, stop) in enumerate(bounds, 1):
             yield Split(
-                data.subset(time_E < start, "held out").seen_before(start),
+                seen_before(data.subset(time_E < start, "held out"), start),
                 data.subset((time_E >= start) & (time_E < stop), "training"),
                 f"window {w} of {n}, from {numbers.shown(start)} to {numbers.shown(stop)}",
             )

@@ -115,7 +115,7 @@ def by_time(data: Interactions, *, share: float = 0.1) -> Split:
     cut = np.sort(time_E)[place_of_cut(len(data), share)]
     held_E = held_by_time(data.history, time_E, int(cut))
     parts = parted(data, held_E, by_time_in_words(share))
-    return replace(parts, train=parts.train.seen_before(int(cut)))
+    return replace(parts, train=seen_before(parts.train, int(cut)))
 
 
 def place_of_cut(n_rows: int, share: float) -> int:
@@ -154,7 +154,7 @@ def by_date(data: Interactions, moment: str | int | datetime.date) -> Split:
     time_E = time_of(data)
     at = numbers.moment_of(moment, time_E)
     parts = parted(data, time_E >= at, f"by date, from {numbers.shown(at)} on")
-    return replace(parts, train=parts.train.seen_before(at))
+    return replace(parts, train=seen_before(parts.train, at))
 
 
 def whole_users(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Split:
@@ -224,6 +224,16 @@ def parted(
     """Return the split that holds the marked rows out; raise if either part would be empty."""
     require_both(int(held_E.sum()), len(data), how, data.time_E)
     return Split(data.subset(~held_E, "held out"), data.subset(held_E, "training"), how, warning)
+
+
+def seen_before(data: Interactions, moment: int) -> Interactions:
+    """Return the same rows with only the dislikes that were known before a moment."""
+    pairs = data.seen_pairs
+    if pairs is None or pairs.time is None:
+        return replace(data, unplaced=None)
+    early = pairs.where(pairs.time < moment)
+    bare = replace(data, seen=None, seen_time_E=None, seen_neutral_E=None, unplaced=None)
+    return bare.with_seen_pairs(early.users, early.items, early.time, early.neutral)
 
 
 def require_both(n_held: int, n_rows: int, how: str, time_E: NDArray[np.int64] | None) -> None:

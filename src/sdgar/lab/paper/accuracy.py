@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdgar.data.merge import merge
 from sdgar.evaluation.counts import Counts
 from sdgar.evaluation.paired import compare
 from sdgar.evaluation.report import Report
@@ -43,7 +44,7 @@ def table1_pieces(options: PaperOptions) -> list[Piece]:
 
     def statistics(name: str, _: OnPhase) -> dict[str, Any]:
         rows = source(name, options.data)
-        stats = rows.train.merge(rows.held_out).stats()
+        stats = merge(rows.train, rows.held_out).stats()
         sizes = {field: int(stats[field]) for field in ("users", "items", "interactions")}
         more = {"density": stats["density"], "test_rows": len(rows.held_out), "how": rows.how}
         return sizes | more

@@ -141,7 +141,7 @@ def settings_of(system: str, data: str) -> dict[str, Any]:
 TITLES = {one.short_name: one.paper_name for one in DATASETS.values()}
 """The names of the data sets in the paper's tables."""
 PAPER_SIZES = {
-    one.short_name: (one.paper_users, one.paper_items, one.paper_ratings)
+    one.short_name: (one.shape.users, one.shape.items, one.shape.interactions)
     for one in DATASETS.values()
 }
 """The numbers of users, items and interactions in the paper's Table 1."""

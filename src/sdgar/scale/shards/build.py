@@ -23,8 +23,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sdgar.data import feedback
-from sdgar.data.account import RowAccount
-from sdgar.data.building import Merging
+from sdgar.data.building import Merging, RowAccount
 from sdgar.data.id_file import id_arrays
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.account import RowAccount
+from sdgar.data.building import RowAccount
 from sdgar.errors import ArtifactError, ResourceError
 from sdgar.storage import folders, remote, sealed
 from sdgar.storage.files import digest

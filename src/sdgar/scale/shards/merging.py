@@ -18,9 +18,7 @@ import polars as pl
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from sdgar.data import building
-from sdgar.data.account import RowAccount
-from sdgar.data.building import Merging
+from sdgar.data.building import Merging, RowAccount
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import Duplicates
@@ -53,7 +51,7 @@ def merged(
         time_E=None if time_E is None else np.empty(0, np.int64),
     )
     if is_kept.any():
-        built = building.from_indices(
+        learned = Interactions.from_indices(
             users,
             items,
             users_E[is_kept],
@@ -63,7 +61,6 @@ def merged(
             duplicates=duplicates,
             merging=merging,
         )
-        learned = Interactions(**built._asdict())
     if is_kept.all():
         return learned
     return learned.with_seen_pairs(

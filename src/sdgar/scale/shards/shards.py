@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
-from sdgar.data.account import RowAccount
+from sdgar.data.building import RowAccount
 from sdgar.data.history import History
 from sdgar.data.id_file import read_ids
 from sdgar.data.ids import Ids, common_kind

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import at_least
-from sdgar.data.account import RowAccount
+from sdgar.data.building import RowAccount
 from sdgar.data.held_out import HeldOut
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
