@@ -1,4 +1,4 @@
-"""The engine and the export of docs/bring-your-own.md work as written."""
+"""The engine, the export and the endpoint of docs/bring-your-own.md work as written."""
 
 from __future__ import annotations
 
@@ -44,3 +44,21 @@ def test_an_export_is_written_by_its_name(data, tmp_path):
     finally:
         del WRITERS["item-ids"]
     assert json.loads((tmp_path / "out" / "items.json").read_text()) == ["a", "b", "c"]
+
+
+def test_an_endpoint_is_answered_and_described(data, tmp_path):
+    pytest.importorskip("fastapi", reason="the server needs an extra")
+    from sdgar.serve.routes.common import ROUTERS
+    from sdgar.serve.server import ServerSettings
+
+    from .serve.conftest import Client
+
+    sdgar.MostPopular().fit(data, verbose=False).save(tmp_path / "run")
+    run_block("my_endpoint.py")
+    try:
+        client = Client(ServerSettings(models={"main": (str(tmp_path / "run"), 1.0)}))
+        assert client.get("/v1/sizes") == {"users": 3, "items": 3}
+        assert "/v1/sizes" in client.get("/v1/openapi.json")["paths"]
+        client.close()
+    finally:
+        del ROUTERS["sizes"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sdgar.serve.activity import RecentEvents, RecentFeedback
-from sdgar.serve.variants import position_of
+from sdgar.serve.swap import position_of
 
 
 @dataclass

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -31,8 +32,8 @@ from sdgar.serve.problems import (
     problem,
     refusal_of,
 )
-from sdgar.serve.routes import admin, catalogue, feedback, recommendations, status
-from sdgar.serve.routes.common import ServerState, require_json
+from sdgar.serve.routes import recommendations
+from sdgar.serve.routes.common import ROUTERS, ServerState, require_json
 from sdgar.serve.schemas import ProblemDetails
 
 access_log = logging.getLogger("sdgar.access")
@@ -79,11 +80,10 @@ def build(
     )  # fmt: skip
     app.state.parts = state
     add_error_handlers(app)
-    for routes in (
-        recommendations.routes, feedback.routes, catalogue.reading, catalogue.writing,
-        status.routes, status.health, status.numbers, admin.routes,
-    ):  # fmt: skip
-        app.include_router(routes)
+    for entry in entry_points(group="sdgar.routes"):
+        entry.load()
+    for router in ROUTERS.values():
+        app.include_router(router)
     if page:
         app.include_router(page_routes())
     _describe_errors(app)

@@ -30,8 +30,7 @@ from sdgar.serve.limits import BoundedHttpProtocol, RequestLimits
 from sdgar.serve.metrics import ServiceMetrics
 from sdgar.serve.routes.common import ServerState
 from sdgar.serve.service import Service, answer_batch
-from sdgar.serve.swap import ModelSource, ServedModels, is_model
-from sdgar.serve.variants import MAIN
+from sdgar.serve.swap import MAIN, ModelSource, ServedModels, is_model
 
 log = logging.getLogger("sdgar.serve")
 

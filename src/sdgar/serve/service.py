@@ -34,8 +34,7 @@ from sdgar.serve.queries import (
 )
 from sdgar.serve.render import details_of, entries_as_json, unknown_ids
 from sdgar.serve.snapshot import Snapshot
-from sdgar.serve.swap import ServedModels
-from sdgar.serve.variants import Variant
+from sdgar.serve.swap import ServedModels, Variant
 
 if TYPE_CHECKING:
     from sdgar.serve.store import Entry

@@ -5,12 +5,14 @@ models' recommendations are compared. Only then it is activated, by one assignme
 request finishes on the models it started with. A refused model changes nothing, and the reason is
 kept for ``/readyz``.
 
-A model is named by a folder within the folder that the server was started with; a request can name
-no other file.
+There may be several variants for A/B tests: every user belongs to one of several models, today and
+tomorrow. A model is named by a folder within the folder that the server was started with; a request
+can name no other file.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -21,10 +23,12 @@ from threading import Lock
 from sdgar.errors import ArtifactError, SdgarError, UsageError
 from sdgar.recommend.manifest import read_manifest, version_of
 from sdgar.serve.snapshot import Snapshot
-from sdgar.serve.variants import MAIN, Variant, Variants
 from sdgar.storage.sealed import MANIFEST
 
 log = logging.getLogger("sdgar.serve")
+
+MAIN = "main"
+"""The name of the first variant."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """The folder names of models that a request can name."""
@@ -34,6 +38,59 @@ LEAST_OVERLAP = 0.02
 """A model whose recommendations share less than this with the old model's is refused."""
 MOST_CONCENTRATED = 0.9
 """A model that ranks one item first for more than this share of users is refused."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model that answers a share of all users."""
+
+    name: str
+    """The name in the log of impressions."""
+    snapshot: Snapshot
+    """The model of the variant."""
+    share: float = 1.0
+    """The share of users, from 0 to 1."""
+
+
+class Variants:
+    """All variants at one moment; a swap makes new ones.
+
+    The position of a user is a number from 0 to 1, computed from the user's id alone, so that it
+    is the same on every server and after every swap.
+    """
+
+    def __init__(self, variants: Mapping[str, Variant]) -> None:
+        self.by_name = dict(variants)
+        self._only = next(iter(self.by_name.values())) if len(self.by_name) == 1 else None
+
+    def of(self, user: str, name: str | None = None) -> Variant:
+        """Return the variant of a user, or the variant with this name."""
+        if name is not None:
+            if name not in self.by_name:
+                raise UsageError(
+                    f"there is no variant {name!r:.80}; there are {', '.join(self.by_name)}.",
+                    code="unknown_variant",
+                )
+            return self.by_name[name]
+        if self._only is not None:
+            return self._only
+        at, end = position_of(user), 0.0
+        for variant in self.by_name.values():
+            end += variant.share
+            if at < end:
+                return variant
+        return variant
+
+    @property
+    def first(self) -> Variant:
+        """The first variant, which answers requests that concern no user."""
+        return next(iter(self.by_name.values()))
+
+
+def position_of(user: str) -> float:
+    """Return the position of a user between 0 and 1."""
+    digest = hashlib.sha256(f"sdgar variant {user}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def require_extra() -> None:
 
 def _models(run: Path, variants: list[str]) -> dict[str, tuple[str, float]]:
     """Return the folder and the share of each variant; the first one gets the rest."""
-    from sdgar.serve.variants import MAIN
+    from sdgar.serve.swap import MAIN
 
     found: dict[str, tuple[str, float]] = {}
     left = 1.0

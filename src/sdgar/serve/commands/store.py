@@ -302,7 +302,7 @@ def ab(
 
 
 def _summary(rate: Rate) -> dict[str, Any]:
-    from sdgar.serve.proportions import wilson
+    from sdgar.serve.store.impressions import wilson
 
     low, high = wilson(rate.converted_users, rate.users)
     return {
@@ -317,7 +317,7 @@ def _summary(rate: Rate) -> dict[str, Any]:
 
 
 def _difference(first: str, other: str, rates: dict[str, Rate]) -> dict[str, Any]:
-    from sdgar.serve.proportions import newcombe
+    from sdgar.serve.store.impressions import newcombe
 
     a, b = rates[other], rates[first]
     low, high = newcombe((a.converted_users, a.users), (b.converted_users, b.users))

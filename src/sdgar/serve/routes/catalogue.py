@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sdgar.data.ids import Ids
     from sdgar.serve.store import Entry
 
-reading = router(role="read", tags=["catalogue"])
-writing = router(role="write", tags=["catalogue"])
+reading = router("catalogue", role="read", tags=["catalogue"])
+writing = router("entries", role="write", tags=["catalogue"])
 
 Side = Literal["item", "user"]
 PathId = Annotated[str, Path(min_length=1, max_length=256, pattern=r"^[^\x00]+$")]
@@ -33,8 +33,7 @@ Category = Annotated[str | None, Query(min_length=1, max_length=256, pattern=r"^
 
 
 def _ids_of(state: ServerState, side: Side) -> Ids:
-    model = state.service.models.current.first.snapshot.model
-    return model.items if side == "item" else model.users
+    return state.model.items if side == "item" else state.model.users
 
 
 def _description(id: Any, entry: Entry | None, *, known: bool, events: int = 0) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
 from sdgar.errors import UsageError
+from sdgar.recommend.recommender import Recommender
 from sdgar.serve.access import Access
 from sdgar.serve.background import BackgroundTasks
 from sdgar.serve.limits import RequestLimits
@@ -65,6 +66,11 @@ class ServerState:
                 code="no_store",
             )
         return self.database
+
+    @property
+    def model(self) -> Recommender:
+        """The model that answers now; with variants, the first one."""
+        return self.service.models.current.first.snapshot.model
 
     def task_failures(self) -> dict[str, str]:
         """Return the periodic tasks that fail now, with their errors."""
@@ -120,16 +126,21 @@ def require_json(headers: dict[bytes, bytes]) -> None:
         raise Refused(415, "Send the body without a Content-Encoding.")
 
 
-def router(*, role: str, tags: list[str]) -> APIRouter:
-    """Return an empty router whose routes all need a key with this role."""
+ROUTERS: dict[str, APIRouter] = {}
+"""All routers of the API by name; a server includes those that exist when it starts."""
+
+
+def router(name: str, *, role: str | None, tags: list[str], prefix: str = "/v1") -> APIRouter:
+    """Return a new router of the API, whose routes all need a key with this role, if any."""
     problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     responses: dict[int | str, dict[str, Any]] = {
         status: {"description": text, "content": problem} for status, text in _PROBLEMS.items()
     }
-    return APIRouter(
-        prefix="/v1", route_class=StrictRoute, dependencies=[needs(role)],  # type: ignore[list-item]
-        responses=responses, tags=list(tags),
+    ROUTERS[name] = APIRouter(
+        prefix=prefix, route_class=StrictRoute, responses=responses, tags=list(tags),
+        dependencies=[] if role is None else [needs(role)],  # type: ignore[list-item]
     )  # fmt: skip
+    return ROUTERS[name]
 
 
 def answer(found: Any, status: int = 200) -> Response:

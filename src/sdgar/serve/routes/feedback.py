@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from sdgar.serve import schemas
 from sdgar.serve.routes.common import answer, router, state_of
 
-routes = router(role="write", tags=["feedback"])
+routes = router("feedback", role="write", tags=["feedback"])
 
 
 @routes.post(

@@ -13,7 +13,7 @@ from sdgar.serve import schemas
 from sdgar.serve.render import details_of, model_ids
 from sdgar.serve.routes.common import answer, router, state_of
 
-routes = router(role="read", tags=["questions"])
+routes = router("recommendations", role="read", tags=["questions"])
 
 
 def _by_field(*names: str) -> Discriminator:
@@ -101,8 +101,7 @@ async def latest(request: Request, k: Limit = 10, category: Category = None) -> 
         return answer({"items": []})
     found = await asyncio.to_thread(state.database.latest, k, category)
     entries = await state.service.catalogue.entries(raw for raw, _ in found)
-    items = state.service.models.current.first.snapshot.model.items
-    ids = model_ids(items, [raw for raw, _ in found])
+    ids = model_ids(state.model.items, [raw for raw, _ in found])
     rows = [
         {"item": id, "score": when, "rank": place, **details_of(entries.get(raw))}
         for place, (id, (raw, when)) in enumerate(zip(ids, found, strict=True), 1)

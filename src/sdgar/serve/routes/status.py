@@ -1,20 +1,24 @@
-"""Routes on the state of the server: the model, the service, health, and metrics."""
+"""Routes on the state of the server: the model, the service, health, metrics, and a new model."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import Body, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from sdgar.serve.routes.common import ServerState, answer, needs, router, state_of
+from sdgar.serve import schemas
+from sdgar.serve.problems import Refused
+from sdgar.serve.routes.common import ServerState, answer, router, state_of
 from sdgar.serve.snapshot import Snapshot, as_time
+from sdgar.serve.swap import MAIN
 
-routes = router(role="read", tags=["status"])
-health = APIRouter(tags=["status"])
-numbers = APIRouter(tags=["status"], dependencies=[needs("read")])  # type: ignore[list-item]
+routes = router("status", role="read", tags=["status"])
+health = router("health", role=None, tags=["status"], prefix="")
+numbers = router("metrics", role="read", tags=["status"], prefix="")
+changes = router("administration", role="admin", tags=["administration"])
 
 
 @routes.get("/model", summary="The model")
@@ -125,3 +129,19 @@ async def metrics(request: Request) -> Response:
     found.read.set(state.service.catalogue.read)
     found.dropped.set(state.service.impressions.dropped)
     return Response(found.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@changes.post(
+    "/admin/reload", response_model=schemas.ReloadResult, summary="Change to another model"
+)
+async def reload(request: Request, body: Annotated[schemas.ReloadBody, Body()]) -> Response:
+    """Load the newest model, or one by name; it answers only if it passes all checks."""
+    state = state_of(request)
+    if state.draining:
+        raise Refused(503, "The server is about to end.", code="draining", retry_after=5)
+    variants = state.service.models.current
+    variant = body.variant or (MAIN if MAIN in variants.by_name else variants.first.name)
+    before = variants.by_name[variant].snapshot.version if variant in variants.by_name else None
+    found = await asyncio.to_thread(state.reload, variant, body.model)
+    changed = found.version != before
+    return answer({"model": found.name, "version": found.version, "changed": changed})
