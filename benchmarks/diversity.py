@@ -28,9 +28,9 @@ import sdgar
 from common import from_parquet, machine, options_of, write_report
 from sdgar.data.held_out import HeldOut
 from sdgar.data.synthetic import Shape, generate
-from sdgar.evaluation.asked import asked_metrics
+from sdgar.evaluation.measures import metrics_of
 from sdgar.evaluation.ranked import Ranked
-from sdgar.recommend.measuring import known_of
+from sdgar.recommend.evaluating import known_of
 
 K, CANDIDATES = 20, 100
 STRENGTHS = {
@@ -71,7 +71,7 @@ def curve(name: str, data: Any, facts: dict[Any, Any] | None, n_users: int) -> d
     held_out = HeldOut.of(test, model).sample(n_users, seed=0)
     users = model.users.at(held_out.users_T).tolist()
     diverse = f"diversity:genres@{K}" if facts else f"diversity@{K}"
-    wanted = asked_metrics([*METRICS, diverse], (K,))
+    wanted = metrics_of([*METRICS, diverse], (K,))
     ranked = Ranked(np.zeros((0, K)), held_out, known_of(model, model, facts=facts), wanted)
     on = "categories" if facts else "vectors"
 

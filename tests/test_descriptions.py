@@ -87,7 +87,7 @@ def test_a_loaded_model_reports_the_same(model, tmp_path):
 
 
 def test_a_model_with_a_report_reports_it_with_most_popular(model):
-    saved = model.recommender_._saved
+    saved = model.recommender_.saved
     report = {
         "test": {"ndcg@50": 0.25}, "most_popular": {"ndcg@50": 0.125}, "seconds": {"total": 3.2}
     }  # fmt: skip
@@ -105,7 +105,7 @@ def vars_of(saved: object) -> dict:
     "about", [{}, {"system": 7, "report": [], "hyper_parameters": None, "valid": {"ndcg@50": "x"}}]
 )
 def test_a_model_that_says_little_of_itself_is_still_described(model, about):
-    saved = model.recommender_._saved
+    saved = model.recommender_.saved
     few_lines(Recommender(type(saved)(**vars_of(saved) | {"about": about})))
 
 

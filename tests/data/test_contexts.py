@@ -219,7 +219,7 @@ def test_a_context_that_did_not_occur_is_made_up_of_its_fields():
         sdgar.MostPopular().fit(of_users).recommend({"user": 0, "daypart": "evening"})
     neighbours = sdgar.ItemKNN().fit(part)
     assert len(neighbours.recommend({"user": 0, "daypart": "morning"}, k=2)) == 2
-    with pytest.raises(UsageError, match="only contexts that did"):
+    with pytest.raises(UsageError, match="only rank for contexts that did"):
         neighbours.recommend({"user": 0, "daypart": "evening"}, fallback="error")
     query = [{"user": 9999, "daypart": "noon"}, {"user": "0", "daypart": "morning"}]
     for some in (model, neighbours):

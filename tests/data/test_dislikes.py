@@ -136,7 +136,7 @@ def test_commands_learn_from_kinds_and_leave_them_out(system, tmp_path):
 
 def marks(model: sdgar.Recommender) -> dict[tuple, bool]:
     """Whether each pair that is known and not liked is neutral, as the model has it."""
-    saved = model._saved
+    saved = model.saved
     if saved.seen is None:
         return {}
     users, items = model.users.at(saved.seen.users_E), model.items.at(saved.seen.items_E)
@@ -163,14 +163,14 @@ def test_a_saved_model_keeps_what_is_neutral(rated, tmp_path):
 
 def test_a_model_without_marks_is_read_as_before(rated, tmp_path):
     """What users know and dislike then counts against it, as it did when it was saved."""
-    bare = sdgar.Recommender(replace(rated._saved, seen_neutral_E=None))
+    bare = sdgar.Recommender(replace(rated.saved, seen_neutral_E=None))
     again = sdgar.load(bare.save(tmp_path / "model"))
     assert marks(again) == dict.fromkeys(marks(rated), False)
     assert again.recommend(k=4).equals(rated.recommend(k=4))
 
 
 def test_marks_that_do_not_fit_are_damage(rated, tmp_path):
-    wrong = replace(rated._saved, seen_neutral_E=np.zeros(2, bool))
+    wrong = replace(rated.saved, seen_neutral_E=np.zeros(2, bool))
     with pytest.raises(DamagedError, match="seen_neutral_E is bool"):
         sdgar.load(sdgar.Recommender(wrong).save(tmp_path / "model"))
 

@@ -8,7 +8,7 @@ import pytest
 
 import sdgar
 from sdgar.errors import DataError, UsageError
-from sdgar.evaluation.intervals import interval
+from sdgar.evaluation.metrics import interval
 
 USERS, ITEMS = 30, 20
 METRICS = ["ndcg@5", "hit@5", "coverage@5", "novelty@5"]
@@ -131,7 +131,7 @@ def test_columns_that_cannot_be_grouped_by_are_refused(report):
 def test_a_report_of_whole_lists_has_no_groups_of_items(parts):
     train, test = parts
     model = sdgar.MostPopular().fit(train)
-    with pytest.raises(UsageError, match="Ask for a metric of accuracy too"):
+    with pytest.raises(UsageError, match="Add a metric of accuracy"):
         model.evaluate(test, metrics=["coverage@3"]).by("popularity")
 
 
@@ -192,5 +192,5 @@ def test_what_all_lists_have_together_is_no_matter_of_a_test_over_users(report):
 def test_values_alone_have_no_groups(report):
     from dataclasses import replace
 
-    with pytest.raises(UsageError, match="only their values"):
+    with pytest.raises(UsageError, match="no lists, only metrics"):
         replace(report, ranked=None).by("activity")

@@ -101,7 +101,7 @@ def test_a_history_may_hold_items_that_nobody_had(als, popular_items):
     assert frame.equals(als.recommend(history=["i6"], k=3))
     with pytest.warns(SdgarWarning) as reported:
         frame = als.recommend(history=["zz"], k=3)
-    assert "1 new user has no item that the model knows" in str(reported[-1].message)
+    assert "1 new user has no item that the model contains" in str(reported[-1].message)
     assert frame["item"].to_list() == popular_items[:3]
 
 
@@ -382,7 +382,7 @@ def test_new_users_come_from_a_file_of_events(run, als, tmp_path, popular_items)
     assert (bo["user"], bo["basis"]) == ("bo", "popular")
     assert [entry["item"] for entry in bo["items"]] == popular_items[:3]
     assert "4 rows read = 4 kept" in done.stderr
-    assert "1 new user has no item that the model knows: 'bo'" in done.stderr
+    assert "1 new user has no item that the model contains: 'bo'" in done.stderr
     assert sdgar(*words, "-o", tmp_path / "out.csv").returncode == 0
     assert pl.read_csv(tmp_path / "out.csv")["user"].to_list() == ["al"] * 3 + ["bo"] * 3
 

@@ -54,7 +54,7 @@ def folded(**settings: Any) -> Callable[[Path], Any]:
     """Ask a model of iALS for a new user; the numbers of its rule were changed."""
 
     def act(folder: Path) -> Any:
-        path = artifact.save(model([7, 8])._saved, folder / "model") / "manifest.json"
+        path = artifact.save(model([7, 8]).saved, folder / "model") / "manifest.json"
         said = json.loads(path.read_text())
         said["fold_in"] |= settings
         path.write_text(

@@ -15,7 +15,7 @@ from sdgar.cli.reports import print_report, print_system
 from sdgar.cli.training_screen import training, work
 from sdgar.data.splits import Split
 from sdgar.engines.choose import choose_engine
-from sdgar.evaluation.metrics import DEFINITIONS
+from sdgar.evaluation.measures import DEFINITIONS
 from sdgar.lab.compare import compare
 from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.files import comparison_figure

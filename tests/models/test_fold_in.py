@@ -100,7 +100,7 @@ def test_unknown_items_are_refused_or_left_out_when_asked(softmax):
     [
         ({"eve": []}, "1 histories are empty.*'eve'"),
         ([], "no history to fold in"),
-        (["white-2"], r"this is text: say \[\['a', 'b'\]\]"),
+        (["white-2"], r"this is text. Pass \[\['a', 'b'\]\]"),
     ],
 )
 def test_histories_that_say_nothing_are_refused(softmax, histories, message):

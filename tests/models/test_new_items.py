@@ -248,7 +248,7 @@ def test_unknown_users_can_be_left_out_and_ids_of_another_kind_are_refused(colou
     assert np.bincount(grown.history.items_E)[-1] == 1
     with pytest.raises(UsageError, match="no event of a user"), pytest.warns(SdgarWarning):
         model.add_items({100: [4711]}, skip_unknown=True)
-    with pytest.raises(sdgar.SdgarError, match="Write both alike"):
+    with pytest.raises(sdgar.SdgarError, match="Use one type"):
         model.add_items({"new": [0]})
     rows = Interactions.from_arrays([0], [100], weight=[2.0])
     with pytest.warns(SdgarWarning, match="weights"):

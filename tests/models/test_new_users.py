@@ -54,7 +54,7 @@ def test_new_users_are_measured_from_their_histories(data):
     report = model.evaluate(test, ks=(3,), histories=histories)
     assert report.means() == model.fold_in(histories).evaluate(test, ks=(3,)).means()
     assert (report.counts.folded_in, report.counts.unknown_users) == (2, 1)
-    with pytest.raises(UsageError, match="Give one of them"):
+    with pytest.raises(UsageError, match="Pass one of them"):
         model.recommender_.evaluate(test, seen=test, histories=histories)
 
 
@@ -62,8 +62,8 @@ def test_items_of_a_history_that_nobody_knows_are_told_of_and_their_users_counte
     model = ItemKNN().fit(data)
     histories = Interactions.from_arrays(["a", "a", "b"], [1, 77, 77])
     test = Interactions.from_arrays(["a", "b"], [4, 5])
-    with pytest.warns(UserWarning, match="2 of 3 rows of histories hold items"):
+    with pytest.warns(UserWarning, match="2 of 3 rows of histories have items"):
         report = model.evaluate(test, ks=(3,), histories=histories)
     assert (report.counts.users, report.counts.unknown_users) == (1, 1)
-    with pytest.raises(DataError, match="knows no item of the histories"):
+    with pytest.raises(DataError, match="contains no item of the histories"):
         model.evaluate(test, histories=Interactions.from_arrays(["a"], [77]))

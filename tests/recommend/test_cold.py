@@ -11,8 +11,8 @@ from sdgar.data.held_out import HeldOut
 from sdgar.errors import DataError, UsageError
 from sdgar.evaluation.metrics import per_user
 from sdgar.maths.ridge import ridges
-from sdgar.recommend import exposure
-from sdgar.recommend.exposure import offset_of
+from sdgar.recommend import cold as module
+from sdgar.recommend.cold import offset_of
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_events_of_a_cold_item_count_more_the_more_there_are(films, model, grown
         at_once = model.add_items({280: users}, features=films[2])
         assert_allclose(at_once.factors.item_ID[at], wanted, rtol=1e-4, atol=1e-5)
         assert len(later.cold_items) == 29
-        with pytest.raises(UsageError, match="known to the model"):
+        with pytest.raises(UsageError, match="in the model already"):
             later.add_items({280: [0]})
 
 
@@ -131,11 +131,11 @@ def test_training_with_features_of_items_gives_the_same_model(films, grown):
 
 
 def test_features_that_nothing_can_be_learned_from_are_refused(films, model):
-    with pytest.raises(DataError, match="features are those of 0 items") as refused:
+    with pytest.raises(DataError, match="0 items of the model have features") as refused:
         model.add_items(features=sdgar.Features.from_columns([900], {"genre": ["x"]}))
     assert refused.value.code == "no_common_ids"
     few = sdgar.Features.from_columns([*range(5), 900], {"genre": ["x"] * 6})
-    with pytest.raises(DataError, match="20 are the fewest"):
+    with pytest.raises(DataError, match="at least 20 are needed"):
         model.add_items(features=few)
     bare = sdgar.Features.from_columns([*range(30), 900], {"title": [*map(str, range(31))]})
     with pytest.raises(DataError, match="no two trained items have a feature in common"):
@@ -144,7 +144,7 @@ def test_features_that_nothing_can_be_learned_from_are_refused(films, model):
     with pytest.raises(UsageError, match="Add the items to the model that it was made from"):
         folded.add_items(features=films[2])
     stranger = sdgar.Features.from_columns([900], {"genre": ["x"]})
-    with pytest.raises(DataError, match="features are those of 0 items"):
+    with pytest.raises(DataError, match="0 items of the model have features"):
         sdgar.IALS().fit(films[0].with_features(None, stranger))
     with pytest.raises(UsageError, match="features must be"):
         model.add_items(features={"genre": ["x"]})
@@ -174,7 +174,7 @@ def test_the_ndcg_of_ranks_is_that_of_lists():
     items = [np.sort(rng.choice(50, n, replace=False)) for n in (1, 3, 25, 2)]
     row_E = np.repeat(np.arange(4), [len(own) for own in items])
     own_E = scores_TI[row_E, np.concatenate(items)]
-    found = exposure._ndcg(row_E, exposure._ahead(scores_TI, row_E, own_E), 4)
+    found = module._ndcg(row_E, module._ahead(scores_TI, row_E, own_E), 4)
     indptr_T1 = np.cumsum([0, *map(len, items)])
     held_out = HeldOut(np.arange(4), indptr_T1, np.concatenate(items), 0, 0, 0, 0)
     lists_TK = np.argsort(-scores_TI, axis=1).astype(np.int32)

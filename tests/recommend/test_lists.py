@@ -14,15 +14,15 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.models.factors import Factors
 from sdgar.recommend.artifact import Artifact
-from sdgar.recommend.lists import Lists
+from sdgar.recommend.lists import RankedLists
 from sdgar.recommend.recommender import Recommender
 
 
 @pytest.fixture
-def lists() -> Lists:
+def lists() -> RankedLists:
     """Ann has a full list, bob a short one, cid none."""
-    return Lists(
-        asked={"user": np.array(["ann", "bob", "cid"], object)},
+    return RankedLists(
+        queried={"user": np.array(["ann", "bob", "cid"], object)},
         items_TK=np.array([[1, 0], [2, -1], [-1, -1]], np.int32),
         scores_TK=np.array([[2.5, 1.0], [0.5, -np.inf], [-np.inf, -np.inf]], np.float32),
         basis_T=np.array(["model", "model", "popular"]),

@@ -19,8 +19,7 @@ from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.ranking import sweep
 from sdgar.recommend import artifact, recommender
 from sdgar.recommend.artifact import Artifact
-from sdgar.recommend.ranking import pieces_of
-from sdgar.recommend.room import require_within
+from sdgar.recommend.ranking import pieces_of, require_ram
 from sdgar.storage import arrays, sealed
 
 from ..cli.test_cli import sdgar as command
@@ -198,9 +197,9 @@ def test_a_model_that_is_too_large_to_be_read_is_mapped(saved):
 
 def test_lists_that_take_too_much_memory_are_refused_before_they_are_made(saved):
     model = sdgar.load(saved)
-    require_within(4 << 30, model, 40, 10)
+    require_ram(4 << 30, model.users, model.items, 40, 10)
     with pytest.raises(ResourceError, match=r"the lists of 40 users take about .* MiB of memory"):
-        require_within(300 << 20, model, 40, 10)
+        require_ram(300 << 20, model.users, model.items, 40, 10)
     assert run("recommend", saved, "--all", "--ram", "300MiB") == 5
 
 

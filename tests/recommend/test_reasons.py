@@ -129,9 +129,9 @@ def test_wrong_questions_are_refused(fitted):
     _, model = fitted
     user = model.users.values[5]
     for ask, code in (
-        (lambda: model.explain(), "whom"),
-        (lambda: model.explain(user, history=["x"]), "whom"),
-        (lambda: model.explain([user, user]), "whom"),
+        (lambda: model.explain(), "which_users"),
+        (lambda: model.explain(user, history=["x"]), "which_users"),
+        (lambda: model.explain([user, user]), "which_users"),
         (lambda: model.explain(user, "no such item"), "unknown_item"),
         (lambda: model.explain("nobody"), "unknown_user"),
         (lambda: model.explain(user, reasons=0), "bad_k"),

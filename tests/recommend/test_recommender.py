@@ -165,7 +165,7 @@ def test_a_score_that_is_not_a_number_is_never_recommended(data):
 def test_a_frame_of_users_is_its_only_column(model, library):
     frames = pytest.importorskip(library)
     one = frames.DataFrame({"user": model.users.values[:2].tolist()})
-    assert model.recommend_lists(one, k=1).asked["user"].tolist() == one["user"].to_list()
+    assert model.recommend_lists(one, k=1).queried["user"].tolist() == one["user"].to_list()
     two = frames.DataFrame({"user": [1], "city": ["x"]})
     with pytest.raises(UsageError, match=r"the frame has 2: user, city\. Pass one of them"):
         model.recommend(two)

@@ -12,12 +12,12 @@ from sdgar.errors import UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-    from sdgar.recommend.lists import Lists
+    from sdgar.recommend.lists import RankedLists
 
 
 def show(
     screen: Screen,
-    lists: Lists,
+    lists: RankedLists,
     keys: Sequence[str],
     titles: Mapping[str, str] | None = None,
 ) -> None:
@@ -93,7 +93,7 @@ def _title(titles: Mapping[str, str], item: Any) -> str:
 
 def write_answers(
     screen: Screen,
-    pieces: Iterator[Lists],
+    pieces: Iterator[RankedLists],
     out: Path,
     titles: Mapping[str, str] | None,
     n_users: int,
@@ -104,7 +104,7 @@ def write_answers(
     entries: list[dict[str, Any]] = []
     rows = 0
 
-    def frames(watched: Iterator[Lists]) -> Iterator[pl.DataFrame]:
+    def frames(watched: Iterator[RankedLists]) -> Iterator[pl.DataFrame]:
         nonlocal rows
         for lists in watched:
             frame = lists.frame()
@@ -119,7 +119,7 @@ def write_answers(
 
 def write_run(
     screen: Screen,
-    pieces: Iterator[Lists],
+    pieces: Iterator[RankedLists],
     out: Path,
     titles: Mapping[str, str] | None,
     n_users: int,
@@ -129,15 +129,15 @@ def write_run(
 
     entries: list[dict[str, Any]] = []
 
-    def rankings(watched: Iterator[Lists]) -> Iterator[tuple[object, list[object]]]:
+    def rankings(watched: Iterator[RankedLists]) -> Iterator[tuple[object, list[object]]]:
         for lists in watched:
-            if len(lists.asked) > 1:
+            if len(lists.queried) > 1:
                 raise UsageError(
-                    f"a context of this model is {', '.join(lists.asked)}, and a run of TREC has "
+                    f"a context of this model is {', '.join(lists.queried)}, and a run of TREC has "
                     "one id for each list. Use --out FILE.",
                     code="bad_context",
                 )
-            (ids_T,) = lists.asked.values()
+            (ids_T,) = lists.queried.values()
             for user, items_K in zip(ids_T.tolist(), lists.items_TK, strict=True):
                 yield user, lists.ids.at(items_K[items_K >= 0]).tolist()
 
@@ -149,11 +149,11 @@ def write_run(
 
 def _watched(
     screen: Screen,
-    pieces: Iterator[Lists],
+    pieces: Iterator[RankedLists],
     titles: Mapping[str, str] | None,
     entries: list[dict[str, Any]],
     advance: Callable[[int], None],
-) -> Iterator[Lists]:
+) -> Iterator[RankedLists]:
     """Yield lists one piece after the other, move the bar, and keep them if JSON shows them."""
     for lists in pieces:
         if screen.as_json:

@@ -208,8 +208,7 @@ def evaluate(
         )
     for file in (trec.write_run, trec.write_qrels):
         require_new(file, overwrite=overwrite)
-    from sdgar.recommend.effect import as_dict, effect_of
-    from sdgar.recommend.measuring import among_cold
+    from sdgar.recommend.evaluating import among_cold, effect_of
     from sdgar.recommend.recommender import load, most_popular
 
     reranking = rules.read(facts_for_metrics=requested.items is not None)
@@ -244,7 +243,7 @@ def evaluate(
             "definition": report.definition,
             **({} if cold is None else {"among_cold": _of_cold(cold)}),
             **groups,
-            **({} if effect is None else {"rules": as_dict(effect)}),
+            **({} if effect is None else {"rules": effect.as_dict()}),
         }
     )
 

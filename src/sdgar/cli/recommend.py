@@ -24,7 +24,7 @@ from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.recommend.histories import Histories
+    from sdgar.recommend.inputs import Histories
     from sdgar.recommend.recommender import Recommender
 
 _OF_FILES = (
@@ -70,7 +70,7 @@ class QueryOptions:
     def check(self, written: Mapping[str, str]) -> None:
         """Refuse several ways to name users, none, and options of files without a file."""
         from sdgar.arguments import one_of
-        from sdgar.recommend.unknown import FALLBACKS
+        from sdgar.recommend.inputs import FALLBACKS
 
         ways = (
             self.user, self.users, self.all, self.sample is not None, self.history, self.histories,
@@ -161,8 +161,8 @@ def recommend(
     extended: Mapping[Any, Any],
 ) -> None:  # fmt: skip
     """Recommend items that a user does not have yet."""
+    from sdgar.recommend.ranking import require_ram
     from sdgar.recommend.recommender import load
-    from sdgar.recommend.room import require_within
 
     query.check(written_out(context))
     _require_one_place(out, trec, extended, overwrite=overwrite)
@@ -181,7 +181,7 @@ def recommend(
         why=query.why, rules=reranking,
     )  # fmt: skip
     count = _how_many(model, users, new)
-    require_within(ram, model, count, query.k)
+    require_ram(ram, model.users, model.items, count, query.k)
     for extension, options in extended.items():
         if extension.place(options)[1] is not None:
             parts = extension.write(

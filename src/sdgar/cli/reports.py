@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import Loaded
     from sdgar.data.splits import Split
-    from sdgar.evaluation.counts import Counts
+    from sdgar.evaluation.ranked import Counts
     from sdgar.evaluation.report import Report
-    from sdgar.recommend.effect import Effect
+    from sdgar.recommend.evaluating import Effect
     from sdgar.recommend.recommender import Recommender
     from sdgar.runs.job import Job
     from sdgar.runs.run import RunResult
@@ -207,7 +207,7 @@ def print_main_metric(
     screen: Screen, test: Report, popular: Report | None, name: str, metric: str | None = None
 ) -> None:
     """Print the main metric with its interval; without a name it is NDCG on the longest lists."""
-    from sdgar.evaluation.metrics import DEFINITIONS
+    from sdgar.evaluation.measures import DEFINITIONS
 
     if not test.intervals():
         return

@@ -179,7 +179,6 @@ def info(run: RunFolder, as_json: Json = False) -> None:
     RUN.partial, or RUN while there is no model in it yet, is an unfinished run: how far it has
     come, and how to resume it.
     """
-    from sdgar.recommend.facts import facts_of
     from sdgar.recommend.recommender import load
     from sdgar.runs.workspace import partial_of, unfinished
 
@@ -189,7 +188,7 @@ def info(run: RunFolder, as_json: Json = False) -> None:
     elif not run.exists() and partial_of(run).is_dir():
         found = unfinished(run)
     else:
-        found = facts_of(run, load(run))
+        found = load(run).facts(run)
     show = _print_saved if found["finished"] else _print_unfinished
     show(screen, found)
     screen.result(found)

@@ -151,7 +151,7 @@ def _new_job(
     shards: dict[str, int] | None,
 ) -> tuple[Estimator, Job]:
     """Return the system and the job that options stand for; wrong ones are refused."""
-    from sdgar.evaluation.metrics import check_metric
+    from sdgar.evaluation.measures import check_metric
     from sdgar.runs.job import Job
     from sdgar.runs.run import check_settings
     from sdgar.systems.checks import require_looks_at_features

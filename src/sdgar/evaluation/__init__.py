@@ -1,8 +1,9 @@
-"""How good a ranking is: top-k over the whole catalogue, metrics a user, reports."""
+"""Evaluation: metrics of ranked lists for each user, reports, and paired tests."""
 
-from sdgar.evaluation.counts import Counts
-from sdgar.evaluation.metrics import DEFINITIONS, per_user
+from sdgar.evaluation.measures import DEFINITIONS
+from sdgar.evaluation.metrics import per_user
 from sdgar.evaluation.paired import Paired, compare
+from sdgar.evaluation.ranked import Counts
 from sdgar.evaluation.report import Report, evaluate
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Metrics beyond accuracy, of lists alone or of all lists together; ``measures`` has the equations.
+"""Metrics beyond accuracy, of each list or of all lists together, and the data that they need.
 
 A value is NaN for a user for whom a metric is not defined; means leave such users out.
 """
@@ -6,25 +6,121 @@ A value is NaN for a user for whom a metric is not defined; means leave such use
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.evaluation.known import Known
+from sdgar.data.coded import Coded
+from sdgar.data.history import History
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import Interactions
+from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+CATEGORY = "category"
+"""The name of the column that items are compared by, if no other is named."""
+_NEW = 0.1
+"""The share of the training rows, by time, in which items are new."""
 _POPULAR, _HEAD = 0.1, 0.2
 """The shares of the items that count as popular, and that are not the long tail."""
 EASED = 0.01
 """The weight α of the history's shares in those of a list, so that no share is 0 (Steck, 2018)."""
 _AT_ONCE = 1 << 22
-"""How many numbers are made at once."""
+"""The number of values that are computed at once."""
 
 Lists = NDArray[np.integer[Any]]
 Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Known:
+    """The data on items and users that metrics beyond accuracy need."""
+
+    n_items: int
+    """The number of items in the catalogue."""
+    history: History
+    """The training rows, by which items are popular."""
+    own: History
+    """The items of each measured user, by the index of the user."""
+    item_ID: NDArray[np.floating] | None = None
+    """The vectors by which items are compared; None if there are none."""
+    coded: Callable[[str], Coded] | None = None
+    """The function that gives the values of items in a column; None without a table of items."""
+    new_I: NDArray[np.bool_] | None = None
+    """Whether each item is new; None if that is unknown."""
+    items: Ids | None = None
+    """The ids of the items; None if they go by number."""
+    blocked_I: NDArray[np.bool_] | None = None
+    """Whether each item was not ranked, so that no list has it; None if all items were."""
+
+    @property
+    def n_ranked(self) -> int:
+        """The number of items that lists could have."""
+        return self.n_items if self.blocked_I is None else int((~self.blocked_I).sum())
+
+    @cached_property
+    def count_I(self) -> NDArray[np.int64]:
+        """The number of users who have each item in the training rows."""
+        return np.bincount(self.history.items_E, minlength=self.n_items)
+
+    @cached_property
+    def n_users(self) -> int:
+        """The number of users with training rows."""
+        return int((np.diff(self.history.indptr_U1) > 0).sum())
+
+    def top(self, share: float) -> NDArray[np.bool_]:
+        """Return whether each item is among this share of items with the most users."""
+        top_I = np.zeros(self.n_items, bool)
+        most = max(1, round(share * self.n_items))
+        top_I[np.argsort(-self.count_I, kind="stable")[:most]] = True
+        return top_I
+
+    def own_of(self, users_T: NDArray[np.int64]) -> History:
+        """Return the histories of some users; those beyond the table have none."""
+        return self.own.rows(np.where(users_T < self.own.n_users, users_T, -1))
+
+    def values(self, kind: str, column: str | None) -> csr_matrix:
+        """Return [i has g] for the values g of a column; the metric of this kind needs it."""
+        column = CATEGORY if column is None else column
+        found = None if self.coded is None else self.coded(column)
+        if found is None or not found.names:
+            raise UsageError(
+                f"{kind} needs the column {column!r} of items, and "
+                + ("there is no table of items" if found is None else "no item has a value there")
+                + ". Pass a table with --item-facts TABLE (facts=sdgar.read_facts(table) in "
+                f"Python), and name a column of it, as in {kind}:genres@10.",
+                code="nothing_to_go_by",
+            )
+        return found.matrix(self.n_items)
+
+    def is_new(self) -> NDArray[np.bool_]:
+        """Return whether each item is new; raise if that is unknown."""
+        if self.new_I is None:
+            raise UsageError(
+                "new_hit needs to know which items are new. Pass the training events with their "
+                "times as --train FILE (seen=train in Python), or new_items=[ids].",
+                code="nothing_to_go_by",
+            )
+        new_I: NDArray[np.bool_] = self.new_I | (self.count_I == 0)
+        return new_I
+
+
+def newest(rows: Interactions) -> NDArray[np.bool_] | None:
+    """Return whether the first event of each item is in the last tenth of rows; None without times.
+
+    t_i > the moment by which nine tenths of all rows had happened
+    """
+    if rows.time_E is None or not len(rows):
+        return None
+    first_I = np.full(rows.n_items, np.iinfo(np.int64).max)
+    np.minimum.at(first_I, rows.items_E, rows.time_E)
+    before = np.quantile(rows.time_E, 1 - _NEW, method="inverted_cdf")
+    return first_I > before
 
 
 def coverage(items_TK: Lists, known: Known) -> float:
@@ -69,7 +165,7 @@ def novelty(items_TK: Lists, known: Known) -> Values:
 
 
 def _mean_of(value_I: Values, items_TK: Lists) -> Values:
-    """Return the mean over each list of what each item has; NaN for an empty list."""
+    """Return the mean value of the items of each list; NaN for an empty list."""
     listed_TK = items_TK >= 0
     sum_T = np.where(listed_TK, value_I[items_TK.clip(min=0)], 0.0).sum(axis=1)
     return _ratio(sum_T, listed_TK.sum(axis=1))
@@ -79,7 +175,7 @@ def serendipity(items_TK: Lists, hits_TK: NDArray[np.bool_], k: int, known: Know
     """Σ_r max(p_r - q_r, 0) rel_r / k; p_r falls with the rank in the list, q_r with popularity."""
     n = known.n_items
     _, place_I = np.unique(-known.count_I, return_inverse=True)
-    # Items that nobody has get q = 0, whatever the number of places is.
+    # Items without users get q = 0, whatever the number of places is.
     q_I = np.where(known.count_I > 0, (n - place_I) / n, 0.0)
     p_K = (n - np.arange(items_TK.shape[1])) / n
     gain_TK = np.maximum(p_K - q_I[items_TK.clip(min=0)], 0.0)

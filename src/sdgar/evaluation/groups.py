@@ -1,4 +1,4 @@
-"""Groups of users or of held-out items, for which metrics are shown apart."""
+"""Groups of users or of held-out items, each with its own metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdgar.evaluation.ranked import Ranked
 ACTIVITY, POPULARITY = "activity", "popularity"
 """The two ways to group that need no table."""
 Facts = Mapping[Any, Mapping[str, Any]]
-"""Fields by id, as ``sdgar.read_facts`` gives them."""
+"""Fields by id, as ``sdgar.read_facts`` returns them."""
 Groups = dict[str, tuple[NDArray[np.int64], Ranked]]
 """The groups by name: the places of their users in the whole, and their lists."""
 _QUARTERS = (0.25, 0.5, 0.75, 1.0)
@@ -32,7 +32,7 @@ def grouped(
     users: Facts | None = None,
     items: Facts | None = None,
 ) -> Groups:
-    """Return the groups by what a word says: activity, popularity, or a column of a table."""
+    """Return the groups by activity, by popularity, or by a column of a table."""
     held_out, known = ranked.held_out, ranked.known
     if what == ACTIVITY:
         length_T = np.diff(known.own_of(held_out.users_T).indptr_U1)
@@ -58,7 +58,7 @@ def grouped(
 
 
 def _count_of_rows(ranked: Ranked) -> NDArray[np.int64]:
-    """Return how many users have the item of each held-out row; nobody has a cold one."""
+    """Return the number of users with the item of each held-out row; 0 for cold items."""
     items_E, n_items = ranked.held_out.items_E, ranked.known.n_items
     count_I1 = np.append(ranked.known.count_I, 0)
     return count_I1[np.minimum(items_E, n_items)]
@@ -75,8 +75,8 @@ def _of_rows(ranked: Ranked, what: str, members: dict[str, NDArray[np.bool_]]) -
         part = ranked.among(in_E)
         if not part.metrics:
             raise UsageError(
-                f"{what} groups held-out items, and the metrics that are asked for are about whole "
-                "lists. Ask for a metric of accuracy too, such as ndcg@10.",
+                f"{what} groups held-out items, and all requested metrics are of whole lists. Add "
+                "a metric of accuracy, such as ndcg@10.",
                 code="bad_metric",
             )
         found[name] = ranked.held_out.among(in_E)[1], part
@@ -97,7 +97,7 @@ def _quarters(values: NDArray[Any], words: str) -> dict[str, NDArray[np.bool_]]:
 
 
 def _named(what: str, values: list[Values]) -> dict[str, NDArray[np.bool_]]:
-    """Return who has each value of a column, and who has none; many numbers go into quarters."""
+    """Return the members of each value of a column, and of none; many numbers go into quarters."""
     numbers = _numbers(values)
     none = np.array([not one for one in values])
     found: dict[str, NDArray[np.bool_]]

@@ -1,34 +1,38 @@
-"""All metrics by name: what each means, its range, what is good, and who defines the same.
+"""All metrics by name: meaning, range, direction, and other implementations of the same.
 
 With the list of a user cut at k, L = (i_1, …, i_k); rel_r = 1 if the item at rank r is held out
 for the user; P the held-out items of the user; I all items of the catalogue; n_i the number of
-users who have item i; and n the number of users who have anything.
+users who have item i; and n the number of users who have any item.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
+
+from sdgar.arguments import length
+from sdgar.errors import UsageError, unknown_name
 
 About = Literal["accuracy", "held-out", "list", "catalogue"]
-"""What a metric looks at: whether held-out items were found, some other property of those that
-were, the list of each user alone, or all lists together."""
+"""The basis of a metric: held-out items that were found, another property of such items, the list
+of each user alone, or all lists together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
     """One metric, as it is explained to people."""
 
-    says: str
+    meaning: str
     """The equation of the metric in words."""
     equation: str
     """The equation of the metric in symbols."""
     span: str
     """The range of the values."""
     good: Literal["higher", "lower", "neither"]
-    """The direction that is better; neither where that is for the reader to say."""
+    """The direction that is better; neither if that depends on the application."""
     about: About
-    """What the metric looks at."""
+    """The basis of the metric."""
     same_as: str
     """The public implementation that defines the same."""
     column: bool = False
@@ -147,9 +151,109 @@ MEASURES: dict[str, Measure] = {
 """The metrics, in the order in which they are shown."""
 BEYOND = tuple(kind for kind, one in MEASURES.items() if one.about != "accuracy")
 """The names of the metrics that are not about accuracy."""
+DEFINITIONS = {kind: one.meaning for kind, one in MEASURES.items() if one.about == "accuracy"}
+"""The meaning of each metric of accuracy."""
+_DIGITS = 18
+"""The number of decimal digits that surely fit into 64 bits."""
 
 
 def meanings(names: list[str]) -> dict[str, str]:
     """Return what the kinds of these metrics mean, each once: ``ndcg@10`` is of kind ``ndcg``."""
     kinds = dict.fromkeys(name.partition("@")[0].partition(":")[0] for name in names)
-    return {kind: MEASURES[kind].says for kind in kinds}
+    return {kind: MEASURES[kind].meaning for kind in kinds}
+
+
+class Metric(NamedTuple):
+    """One metric at one length of lists, such as ndcg@20 or diversity:genres@10."""
+
+    kind: str
+    """The name in ``MEASURES``."""
+    by: str | None
+    """The column that items are compared by; None for the default of the kind."""
+    k: int
+    """The length of the lists."""
+
+    @property
+    def name(self) -> str:
+        """The full name of the metric."""
+        return f"{self.kind}{'' if self.by is None else f':{self.by}'}@{self.k}"
+
+
+def metrics_of(names: Sequence[str] | None, ks: Sequence[int]) -> tuple[Metric, ...]:
+    """Return the metrics of these names, each once; without names, all metrics of accuracy.
+
+    A name without @ is measured at each k.
+    """
+    ks = check_ks(ks)
+    names = tuple(DEFINITIONS) if names is None else names
+    if not isinstance(names, Iterable) or isinstance(names, str) or not (wanted := list(names)):
+        raise UsageError(
+            f"metrics must be a list of names, such as ['ndcg@20', 'coverage@10'], got {names!r}.",
+            code="bad_metric",
+        )
+    found: dict[Metric, None] = {}
+    for name in wanted:
+        kind, by, own = split_name(name)
+        found |= dict.fromkeys(Metric(kind, by, k) for k in ((own,) if own else ks))
+    return tuple(found)
+
+
+def split_name(text: Any) -> tuple[str, str | None, int | None]:
+    """Return the kind, the column and the length of lists of a metric; None for missing ones."""
+    whole, at, k = str(text).partition("@")
+    kind, colon, by = whole.partition(":")
+    if not isinstance(text, str) or (at and not _is_length(k)) or (colon and not by) or not kind:
+        raise UsageError(
+            "a metric is a kind, @ and the length of the lists, such as ndcg@20, or "
+            f"diversity:genres@20 by a column, got {str(text)[:40]!r}. Kinds: "
+            f"{', '.join(MEASURES)}.",
+            code="bad_metric",
+        )
+    if kind not in MEASURES:
+        raise unknown_name("metric", kind, MEASURES)
+    if by and not MEASURES[kind].column:
+        by_column = ", ".join(name for name, one in MEASURES.items() if one.column)
+        raise UsageError(
+            f"{text[:40]!r} names a column, which {kind} does not use. Metrics with a column: "
+            f"{by_column}.",
+            code="bad_metric",
+        )
+    return kind, by or None, int(k) if at else None
+
+
+def _is_length(k: str) -> bool:
+    return k.isascii() and k.isdigit() and k[0] != "0" and len(k) <= _DIGITS
+
+
+def check_metric(text: Any) -> tuple[str, int]:
+    """Return the kind and the length of the lists of a metric of accuracy, such as ndcg@50."""
+    kind, at, k = str(text).partition("@")
+    if not isinstance(text, str) or not at or not (k.isascii() and k.isdigit()) or k[0] == "0":
+        raise UsageError(
+            f"metric must be a kind, @ and the length of the lists, such as ndcg@20, got "
+            f"{str(text)[:40]!r}. Kinds: {', '.join(DEFINITIONS)}.",
+            code="bad_metric",
+        )
+    if kind.partition(":")[0] in BEYOND:
+        raise UsageError(
+            f"{kind} does not measure accuracy, by which epochs and settings are chosen: "
+            f"{', '.join(DEFINITIONS)}. Measure {kind} with --metrics (metrics=… in Python).",
+            code="bad_metric",
+        )
+    if kind not in DEFINITIONS:
+        raise unknown_name("metric", kind, DEFINITIONS)
+    if len(k) > _DIGITS:
+        raise UsageError(
+            f"metric must have lists of at most {_DIGITS} digits, got {len(k)} digits.",
+            code="bad_metric",
+        )
+    return kind, length("the length of the lists in metric", int(k))
+
+
+def check_ks(ks: Any) -> tuple[int, ...]:
+    """Return the lengths of lists, ascending and distinct; raise if they are wrong."""
+    if not isinstance(ks, Iterable) or isinstance(ks, str) or not (lengths := list(ks)):
+        raise UsageError(
+            f"ks must name at least one list length, such as (10, 50), got {ks!r}.", code="bad_k"
+        )
+    return tuple(sorted({length("each of ks", k) for k in lengths}))

@@ -1,4 +1,4 @@
-"""Ranking metrics, one value a user; means and intervals are made elsewhere.
+"""Metrics of accuracy for each user, and intervals of their means.
 
 With rel_r = 1 if the item at rank r is held out for the user, P the set of held-out items:
 
@@ -12,63 +12,25 @@ With rel_r = 1 if the item at rank r is held out for the user, P the set of held
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.arguments import length
-from sdgar.errors import UsageError, unknown_name
-from sdgar.evaluation.measures import BEYOND, MEASURES
+from sdgar.errors import UsageError
+from sdgar.evaluation.measures import DEFINITIONS, check_ks
 from sdgar.machine import cores
+from sdgar.maths.rng import check_seed
 
 if TYPE_CHECKING:
     from sdgar.data.held_out import HeldOut
 
-DEFINITIONS: dict[str, str] = {
-    kind: one.says for kind, one in MEASURES.items() if one.about == "accuracy"
-}
-"""The meaning of each metric of accuracy, which is printed beside its numbers."""
-_DIGITS = 18
-"""The number of decimal digits that surely fit into 64 bits."""
+DRAWS_AT_ONCE = 1 << 21
+"""The number of random numbers that are drawn at once."""
 _PAIRS = 1 << 18
-"""How many listed items a thread looks up at a time."""
-
-
-def check_ks(ks: Any) -> tuple[int, ...]:
-    """Return the list lengths, ascending and distinct, or say what is wrong with them."""
-    if not isinstance(ks, Iterable) or isinstance(ks, str) or not (lengths := list(ks)):
-        raise UsageError(
-            f"ks must name at least one list length, such as (10, 50), got {ks!r}.", code="bad_k"
-        )
-    return tuple(sorted({length("each of ks", k) for k in lengths}))
-
-
-def check_metric(text: Any) -> tuple[str, int]:
-    """Split a name such as ndcg@50 into the kind of the metric and the length of the list."""
-    kind, at, k = str(text).partition("@")
-    if not isinstance(text, str) or not at or not (k.isascii() and k.isdigit()) or k[0] == "0":
-        raise UsageError(
-            f"metric must be a kind, @ and the length of the lists, such as ndcg@20, got "
-            f"{str(text)[:40]!r}. Kinds: {', '.join(DEFINITIONS)}.",
-            code="bad_metric",
-        )
-    if kind.partition(":")[0] in BEYOND:
-        raise UsageError(
-            f"{kind} says nothing of accuracy, and epochs and settings are chosen by accuracy: "
-            f"{', '.join(DEFINITIONS)}. Measure {kind} with --metrics (metrics=… in Python).",
-            code="bad_metric",
-        )
-    if kind not in DEFINITIONS:
-        raise unknown_name("metric", kind, DEFINITIONS)
-    if len(k) > _DIGITS:
-        raise UsageError(
-            f"metric must have lists of at most {_DIGITS} digits, got {len(k)} digits.",
-            code="bad_metric",
-        )
-    return kind, length("the length of the lists in metric", int(k))
+"""The number of listed items that a thread looks up at a time."""
 
 
 def per_user(
@@ -155,3 +117,37 @@ def hits(items_TK: NDArray[np.integer[Any]], held_out: HeldOut) -> NDArray[np.bo
         with ThreadPoolExecutor(cores.threads()) as pool:
             list(pool.map(search, parts))
     return hits_TK
+
+
+def interval(
+    values_TM: NDArray[np.float64], level: float, resamples: int, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the percentile bootstrap interval of the mean over T of each column.
+
+    A resample is the number of draws of each user, so all its means are one matrix product. Users
+    with NaN are left out of the mean of that column.
+    """
+    if not 0 < level < 1:
+        raise UsageError(f"level must be between 0 and 1, got {level}.", code="bad_level")
+    if resamples < 1:
+        raise UsageError(f"resamples must be at least 1, got {resamples}.", code="bad_resamples")
+    rng = np.random.default_rng(check_seed(seed))
+    n_users, n_metrics = values_TM.shape
+    defined_TM = ~np.isnan(values_TM)
+    some_missing = not defined_TM.all()
+    values_TM = np.where(defined_TM, values_TM, 0.0)
+    means_RM = np.empty((resamples, n_metrics))
+    at_once = max(1, DRAWS_AT_ONCE // n_users)
+    for start in range(0, resamples, at_once):
+        n = min(at_once, resamples - start)
+        draws_RT = rng.integers(0, n_users, (n, n_users))
+        draws_RT += np.arange(n)[:, None] * n_users
+        times_RT = np.bincount(draws_RT.ravel(), minlength=n * n_users).reshape(n, n_users)
+        weight_RT = times_RT.astype(np.float64)
+        drawn = weight_RT @ defined_TM if some_missing else n_users
+        with np.errstate(invalid="ignore"):  # a resample may have drawn no user with a value
+            means_RM[start : start + n] = weight_RT @ values_TM / drawn
+    low_M, high_M = (np.nanquantile if some_missing else np.quantile)(
+        means_RM, [(1 - level) / 2, (1 + level) / 2], axis=0
+    )
+    return low_M, high_M

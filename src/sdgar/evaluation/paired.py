@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
 from sdgar.errors import UsageError, unknown_name
-from sdgar.evaluation.intervals import DRAWS_AT_ONCE, interval
+from sdgar.evaluation.metrics import DRAWS_AT_ONCE, interval
 from sdgar.evaluation.report import Report
 from sdgar.maths.rng import check_seed
 
@@ -42,8 +42,8 @@ class Paired:
     sign_flip_p: float
     """The two-sided p of the sign-flip permutation test of the mean difference, 9,999 flips.
 
-    Chosen over Wilcoxon's test because it tests the mean that is reported, and because most
-    differences between two lists are exactly 0, which Wilcoxon's ranks have no place for.
+    Chosen over Wilcoxon's test because it tests the reported mean, and because most differences
+    between two lists are exactly 0, which Wilcoxon's ranks do not allow for.
     """
 
     def as_dict(self) -> dict[str, Any]:
@@ -62,11 +62,11 @@ def compare(a: Report, b: Report, metric: str, *, seed: int = 0) -> Paired:
     True
     """
     for name, report in (("a", a), ("b", b)):
-        of_kind(name, report, Report, "Give what evaluate(test) returned.")
+        of_kind(name, report, Report, "Pass what evaluate(test) returned.")
         if metric in report.overall:
             raise UsageError(
-                f"{metric} is one number of all lists together, so that no test over users can be "
-                "made of it. Compare a metric that each user has.",
+                f"{metric} is one number of all lists together, which cannot be tested over users. "
+                "Compare a metric of each user.",
                 code="bad_metric",
             )
         if metric not in report.per_user:
@@ -110,7 +110,7 @@ def _t_test(difference_T: NDArray[np.float64]) -> float:
 
 
 def _sign_flip(difference_T: NDArray[np.float64], seed: int) -> float:
-    """Return the two-sided p of the mean: with no difference between the two, every sign is a coin.
+    """Return the two-sided p of the mean: without a difference, every sign is a fair coin.
 
     p = (1 + #{ |Σ ±d_u| ≥ |Σ d_u| }) / (1 + flips)
     """

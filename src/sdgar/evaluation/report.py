@@ -1,4 +1,4 @@
-"""What an evaluation says: means with intervals over users, for all of them or by groups."""
+"""Reports: means of metrics with intervals over users, for all users or by groups."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 
 from sdgar.data.history import History
 from sdgar.errors import UsageError
-from sdgar.evaluation.asked import Metric, asked_metrics
-from sdgar.evaluation.counts import Counts, known_rows, overlap
+from sdgar.evaluation.beyond import Known
 from sdgar.evaluation.groups import Facts, grouped
-from sdgar.evaluation.intervals import interval
-from sdgar.evaluation.known import Known
-from sdgar.evaluation.measures import meanings
-from sdgar.evaluation.metrics import DEFINITIONS, check_ks
-from sdgar.evaluation.ranked import Ranked
+from sdgar.evaluation.measures import meanings, metrics_of
+from sdgar.evaluation.metrics import interval
+from sdgar.evaluation.ranked import Counts, Ranked, known_rows, overlap
 from sdgar.ranking.sweep import best_of_many
 from sdgar.settings import KS
 from sdgar.show.printed import Described
@@ -33,24 +30,24 @@ class Report(Described):
     """The metrics of one scorer on one held-out set, with one value for each user."""
 
     users_T: NDArray[np.int64]
-    """The numbers of the evaluated users."""
+    """The indices of the evaluated users."""
     per_user: dict[str, NDArray[np.float64]]
     """The value of each metric for each evaluated user; NaN where a metric is not defined."""
     counts: Counts
     """The numbers of users, items and rows that were evaluated or could not be."""
     overall: dict[str, float] = field(default_factory=dict)
-    """The metrics that all lists have together, such as coverage, and no user alone."""
+    """The metrics of all lists together, such as coverage."""
     ids: Mapping[str, NDArray[Any]] | None = field(default=None, compare=False)
-    """The ids of the evaluated users, as a column or one for each field of a context; None if they
-    go by number."""
+    """The ids of the evaluated users, as a column or one for each field of a context; None if users
+    have no ids."""
     ranked: Ranked | None = field(default=None, compare=False)
-    """The lists that were measured; None if only their values are left."""
+    """The lists that were measured; None if only their metrics were kept."""
     how: str | None = None
-    """The sentences that say how the lists were made; None for a full ranking by a model."""
+    """A description of how the lists were made; None for a full ranking by a model."""
     _found: dict[tuple[float, int, int], dict[str, tuple[float, float]]] = field(
         default_factory=dict, init=False, compare=False
     )
-    """The intervals that were asked for so far, by level, resamples and seed."""
+    """The intervals that were computed so far, by level, resamples and seed."""
 
     def _lines(self) -> list[str]:
         n, means = self.counts, self.means()
@@ -67,13 +64,13 @@ class Report(Described):
 
     @property
     def warning(self) -> str | None:
-        """A warning to read before the numbers are believed; None if there is none."""
+        """A warning to read before the metrics; None if there is none."""
         known = self.counts.known_rows
         return overlap(known, self.counts.training_rows, self.counts.rows) if known else None
 
     @property
     def definition(self) -> str:
-        """How the lists were made, to be printed with the numbers."""
+        """How the lists were made, to be printed with the metrics."""
         if self.how is not None:
             return self.how
         return (
@@ -84,17 +81,17 @@ class Report(Described):
         )
 
     def means(self) -> dict[str, float]:
-        """Return the mean of each metric over the users who have it, then the overall metrics.
+        """Return the mean of each metric over the users for whom it is defined, then overall ones.
 
-        A metric that no user has is NaN, which only a group can bring about.
+        A metric that is defined for no user is NaN, which can happen in a group.
         """
         return {name: _mean(values_T) for name, values_T in self.per_user.items()} | self.overall
 
     def frame(self, like: object = None) -> Any:
-        """Return a table with a row for each user: the id, and a column for each metric of a user.
+        """Return a table with a row for each user: the id, and a column for each metric.
 
-        It is of Polars, or of pandas if ``like`` is pandas. A metric that is not defined for a user
-        is null there (NaN in pandas).
+        It is of Polars, or of pandas if ``like`` is of pandas. A metric that is not defined for a
+        user is null (NaN in pandas).
         """
         from sdgar.data.tables import to_table
 
@@ -113,15 +110,14 @@ class Report(Described):
         """Return a report for each group of users or of held-out items.
 
         ``activity`` groups users by the length of their history, in quarters; ``popularity`` groups
-        held-out rows by how many users have the item, in quarters. Any other word is a column of
-        ``users`` or ``items``, tables of fields by id as ``sdgar.read_facts`` gives them; numbers
-        of more than ten values are put into quarters. A group of items tells how well these items
-        were found, by the users who have any of them held out; metrics of whole lists have no part
-        in it.
+        held-out rows by the number of users who have the item, in quarters. Any other word is a
+        column of ``users`` or ``items``, tables of fields by id as ``sdgar.read_facts`` returns
+        them; numbers of more than ten values are put into quarters. A group of items has the
+        metrics of held-out rows with these items; metrics of whole lists are left out.
         """
         if self.ranked is None:
             raise UsageError(
-                "this report has no lists any more, only their values. Use one that evaluate gave.",
+                "this report has no lists, only metrics. Use a report that evaluate returned.",
                 code="no_lists",
             )
         ids_T = self.users_T if self.ids is None else self.ids["user"]
@@ -131,21 +127,21 @@ class Report(Described):
     def intervals(
         self, level: float = 0.95, resamples: int = 1000, seed: int = 0
     ) -> dict[str, tuple[float, float]]:
-        """Give (low, high) of each mean by the percentile bootstrap over users.
+        """Return (low, high) of each mean by the percentile bootstrap over users.
 
         Overall metrics have none: a resample has fewer different users, who cover fewer items.
-        All metrics see the same resamples. The interval is about the choice of users, not of the
-        training seed: another seed can move the mean by more.
+        All metrics use the same resamples. The interval covers the choice of users, not of the
+        training seed: another seed can change the mean by more.
         """
-        asked = level, resamples, seed
+        key = level, resamples, seed
         if not self.per_user:
             return {}
-        if asked not in self._found:
+        if key not in self._found:
             values_TM = np.stack(list(self.per_user.values()), axis=1)
-            low_M, high_M = interval(values_TM, *asked)
+            low_M, high_M = interval(values_TM, *key)
             pairs = zip(low_M.tolist(), high_M.tolist(), strict=True)
-            self._found[asked] = dict(zip(self.per_user, pairs, strict=True))
-        return dict(self._found[asked])
+            self._found[key] = dict(zip(self.per_user, pairs, strict=True))
+        return dict(self._found[key])
 
     def as_dict(self, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -181,26 +177,26 @@ def evaluate(
 ) -> Report:
     """Rank the whole catalogue for every held-out user and measure the lists.
 
-    ``seen`` are the items left out of a user's list, as ``held_out.left_out`` gives them: the
+    ``seen`` are the items left out of a user's list, as ``held_out.left_out`` returns them: the
     training items, and the validation items too when the model was trained on them. Without
-    ``metrics``, all metrics of accuracy are measured at all ``ks``; those beyond accuracy look at
+    ``metrics``, all metrics of accuracy are measured at all ``ks``; metrics beyond accuracy need
     what is ``known`` of users and items. ``blocked_I`` are items that are not ranked for anyone.
     """
-    asked = metrics_of(metrics, ks)
+    wanted = metrics_of(metrics, ks)
     ranked_T, unseen = np.ones(len(held_out), bool), 0
     if held_out.unseen_XF is not None:
         unseen_T = held_out.users_T >= seen.n_users - len(held_out.unseen_XF)
         unseen = int(unseen_T.sum())
         with_unseen = _with_unseen(scorer, held_out.unseen_XF)
         ranked_T, scorer = ~unseen_T | (with_unseen is not None), with_unseen or scorer
-    longest = min(max(metric.k for metric in asked), max(1, scorer.n_items))
+    longest = min(max(metric.k for metric in wanted), max(1, scorer.n_items))
     items_TK = np.full((len(held_out), longest), -1, np.int32)
     users_T = held_out.users_T[ranked_T]
     best = best_of_many(scorer, users_T, longest, seen=seen, blocked_I=blocked_I)
     items_TK[ranked_T] = best.items_TK
     known = replace(known or Known(scorer.n_items, seen, seen), blocked_I=blocked_I)
     return report_of(
-        Ranked(items_TK, held_out, known, asked),
+        Ranked(items_TK, held_out, known, wanted),
         Counts(
             items=known.n_ranked,
             users=len(held_out),
@@ -217,16 +213,10 @@ def evaluate(
     )
 
 
-def metrics_of(metrics: Sequence[str] | None, ks: Sequence[int]) -> tuple[Metric, ...]:
-    """Return the metrics that are asked for; without names, all of accuracy at each k."""
-    ks = check_ks(ks)
-    return asked_metrics(DEFINITIONS if metrics is None else metrics, ks)
-
-
 def report_of(
     ranked: Ranked, counts: Counts, how: str | None = None, *, strict: bool = True
 ) -> Report:
-    """Measure lists, whoever made them; a metric that no user has is refused, or left out."""
+    """Measure lists; a metric that is defined for no user is refused, or left out."""
     per_user, overall = ranked.values()
     if strict:
         ranked.require_defined(per_user)
@@ -250,7 +240,7 @@ def _of_group(whole: Report, places: NDArray[np.int64], part: Ranked) -> Report:
 
 
 def _mean(values_T: NDArray[np.float64]) -> float:
-    """Return the mean over the users who have a value; NaN if nobody has one."""
+    """Return the mean over the users with a value; NaN if there are none."""
     defined_T = ~np.isnan(values_T)
     if defined_T.all():
         return float(values_T.mean())

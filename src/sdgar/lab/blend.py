@@ -18,8 +18,8 @@ from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
-from sdgar.evaluation.counts import warn_of_known
-from sdgar.evaluation.metrics import check_metric
+from sdgar.evaluation.measures import check_metric
+from sdgar.evaluation.ranked import warn_of_known
 from sdgar.models.sum import Sum
 from sdgar.recommend.recommender import Recommender
 from sdgar.settings import METRIC

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sdgar.evaluation.counts import Counts
-from sdgar.evaluation.measures import meanings
-from sdgar.evaluation.metrics import DEFINITIONS
+from sdgar.evaluation.measures import DEFINITIONS, meanings
 from sdgar.evaluation.paired import Paired
 from sdgar.evaluation.paired import compare as paired_test
+from sdgar.evaluation.ranked import Counts
 from sdgar.evaluation.report import Report
 from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.tune import Tuned

@@ -13,13 +13,12 @@ import numpy as np
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits import Split
 from sdgar.errors import UsageError, unknown_name
-from sdgar.evaluation.asked import asked_metrics, split_name
-from sdgar.evaluation.known import CATEGORY, newest
-from sdgar.evaluation.metrics import DEFINITIONS, check_metric
+from sdgar.evaluation.beyond import CATEGORY, newest
+from sdgar.evaluation.measures import DEFINITIONS, check_metric, metrics_of, split_name
 from sdgar.evaluation.report import Report
 from sdgar.lab.tune import searched_of, with_settings
 from sdgar.maths.rng import check_seed
-from sdgar.recommend.measuring import among_cold
+from sdgar.recommend.evaluating import among_cold
 from sdgar.runs.run import PROTOCOLS, identity_of
 from sdgar.settings import KS, nearest_setting
 from sdgar.systems.base import Estimator
@@ -95,7 +94,7 @@ class Conditions:
     @property
     def sorted_by(self) -> str:
         """The metric that systems are sorted by."""
-        named = asked_metrics(self.metrics, self.ks) if self.metrics else ()
+        named = metrics_of(self.metrics, self.ks) if self.metrics else ()
         accurate = [metric.name for metric in named if metric.kind in DEFINITIONS]
         return self.metric or next(iter(accurate), f"ndcg@{max(self.ks)}")
 
@@ -107,7 +106,7 @@ class Conditions:
         """
         if self.metrics is None:
             return None
-        metrics = asked_metrics(self.metrics, self.ks)
+        metrics = metrics_of(self.metrics, self.ks)
         names = [
             (one._replace(by=one.by or CATEGORY) if one.kind == "diversity" else one).name
             for one in metrics

@@ -15,13 +15,12 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.data.trec import read_qrels, read_run
 from sdgar.errors import UsageError
-from sdgar.evaluation.asked import Metric
-from sdgar.evaluation.counts import Counts
-from sdgar.evaluation.known import Known
-from sdgar.evaluation.ranked import Ranked
-from sdgar.evaluation.report import Report, metrics_of, report_of
-from sdgar.recommend.histories import history_of
-from sdgar.recommend.measuring import new_among
+from sdgar.evaluation.beyond import Known
+from sdgar.evaluation.measures import Metric, metrics_of
+from sdgar.evaluation.ranked import Counts, Ranked
+from sdgar.evaluation.report import Report, report_of
+from sdgar.recommend.evaluating import new_among
+from sdgar.recommend.inputs import history_of
 from sdgar.recommend.rules.facts import Facts
 from sdgar.settings import KS
 

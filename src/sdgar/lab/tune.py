@@ -27,7 +27,7 @@ from sdgar.arguments import at_least
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, ResourceError, UsageError
-from sdgar.evaluation.metrics import check_metric
+from sdgar.evaluation.measures import check_metric
 from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.runs.run import identity_of, loop_of
 from sdgar.runs.watching import Stop, Unwatched, Watch, Work, never

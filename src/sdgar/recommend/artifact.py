@@ -3,9 +3,8 @@
     model.safetensors      vectors of users and items, weights from item to item, or a network
     ids.safetensors        user and item ids, as integers or as UTF-8 bytes with offsets
     history.safetensors    the training positives as CSR, so that seen items can be left out, and
-                           what users know and do not like, if there is such a thing, with a mark
-                           where that does not speak against the item
-    manifest.json          format version, what the model is, sizes, SHA-256 of each file, how the
+                           seen items that are not positive, with a mark for neutral ones
+    manifest.json          format version, kind of the model, sizes, SHA-256 of each file, how the
                            model was made, how it folds in new users, and the seal of all that
 
 ``folders`` writes it in one visible step and verifies what it reads; loading then checks names,
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.contexts import require_fields
 from sdgar.data.history import History
 from sdgar.data.id_file import id_tensors, read_ids
 from sdgar.data.ids import Ids
@@ -31,29 +31,25 @@ from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.models.fold_in import read_rule
 from sdgar.models.model import Model
 from sdgar.models.saved import Saved, Wanted, check_csr, expect, model_class
-from sdgar.recommend.manifest import (
-    FILES,
-    FORMAT,
-    FORMAT_VERSION,
-    HISTORY,
-    IDS,
-    MODEL,
-    RULE,
-    read_manifest,
-    version_of,
-)
 from sdgar.storage import arrays, folders, remote, sealed
 from sdgar.storage.remote import is_remote
 from sdgar.storage.sealed import MANIFEST, DamagedError, Tensors
 
+FORMAT = "sdgar-model"
+FORMAT_VERSION = 1
+MODEL, IDS, HISTORY = "model.safetensors", "ids.safetensors", "history.safetensors"
+FILES = (MODEL, IDS, HISTORY)
+"""The files of tensors of a saved model."""
+RULE = "fold_in"
+"""The entry of a manifest on how new users are folded in."""
 _RULE = "fold_in:"
-"""Begins the names of the arrays of a rule among those of a model."""
+"""The beginning of the names of a rule's arrays in the file of the model."""
 _SEEN_ROWS, _SEEN, _NEUTRAL = "seen_indptr_U1", "seen_items_E", "seen_neutral_E"
 _COLD = "cold_items_N"
 _COPIES = 4
 """How many copies of its files a model takes in RAM at most: as bytes, as arrays, and as tables."""
 _ATTACHED = ("log.jsonl", "training.png")
-"""The files that commands put beside a model, which manifests did not always name."""
+"""The files that commands add to the folder of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +63,24 @@ class Artifact:
     items: Ids
     """The ids of items."""
     history: History
-    """The items that each context has, from training."""
+    """The training items of each context."""
     about: dict[str, Any] = field(default_factory=dict)
     """How the model was made: system, hyper-parameters, engine, seed, data, metrics."""
     seen: History | None = None
-    """The items that users know beside their history and do not like: not recommended either."""
+    """The items that users have seen and that are not positive; they are not recommended."""
     seen_neutral_E: NDArray[np.bool_] | None = None
-    """True for each pair of ``seen`` that does not speak against its item, as a rating in the
-    middle; None if all pairs do, as in models that were saved before there was such a mark."""
+    """Whether each pair of ``seen`` is neutral, as a middle rating is; None if all are disliked."""
     cold: NDArray[np.bool_] | None = None
-    """Whether each item is cold, known by its features alone; None if there is no such item."""
+    """Whether each item is cold, known by its features alone; None if no item is."""
     version: str = ""
-    """The name of exactly this model, if it was loaded: it depends on all that the folder holds."""
+    """The name of exactly this model, if it was loaded; it depends on all of its files."""
 
     @property
     def neutral(self) -> History | None:
-        """The pairs of ``seen`` that do not speak against their item; None if there are none."""
+        """The neutral pairs of ``seen``; None if there are none."""
         if self.seen is None or self.seen_neutral_E is None:
             return None
         return self.seen.where(self.seen_neutral_E)
-
-
-def settings_of(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the system that made a model: those given and those decided."""
-    given, decided = about.get("hyper_parameters"), about.get("decided")
-    settings: dict[str, Any] = dict(given) if isinstance(given, dict) else {}
-    return settings | (decided if isinstance(decided, dict) else {})
 
 
 def save(
@@ -104,14 +92,20 @@ def save(
 ) -> Path:
     """Write the folder in one visible step, and replace an existing model only on request.
 
-    A link is followed, and what it leads to is replaced.
+    A link is followed, and its target is replaced.
     """
     target = require_free(path, overwrite=overwrite)
-    _require_names(attachments or {})
+    for name in attachments or {}:
+        if Path(name).name != name or name in (MANIFEST, *FILES):
+            raise UsageError(
+                f"an attachment cannot be called {name!r}: use the name of a file that is none of "
+                f"{', '.join(FILES)} and {MANIFEST}.",
+                code="bad_attachment",
+            )
     model, rule = artifact.model, artifact.model.rule
     of_rule = {} if rule is None else rule.tensors(artifact.history)
     tensors = {
-        MODEL: model.to_saved() | _named(of_rule),
+        MODEL: model.to_saved() | {_RULE + name: array for name, array in of_rule.items()},
         IDS: id_tensors(artifact.users, artifact.items),
         HISTORY: _history_tensors(artifact),
     }
@@ -148,18 +142,8 @@ def save(
     return target
 
 
-def _require_names(attachments: Mapping[str, bytes]) -> None:
-    for name in attachments:
-        if Path(name).name != name or name in (MANIFEST, *FILES):
-            raise UsageError(
-                f"an attachment cannot be called {name!r}: give the name of a file that goes "
-                f"beside {', '.join(FILES)} and {MANIFEST}.",
-                code="bad_attachment",
-            )
-
-
 def require_free(path: str | Path, *, overwrite: bool) -> Path:
-    """Refuse a place that is taken, before any work is spent on it, and say where it is.
+    """Return the folder to write; raise if it is taken, before any work is spent on it.
 
     Only a folder in which everything was written by ``save`` is ever replaced.
     """
@@ -167,17 +151,16 @@ def require_free(path: str | Path, *, overwrite: bool) -> Path:
 
 
 def _own_names(folder: Path) -> set[str]:
-    """Name what ``save`` put into a folder: nothing, if the manifest is not one of ours."""
+    """Return the names of files that ``save`` wrote; none if the manifest is not of a model."""
     try:
         manifest = sealed.read_table(folder / MANIFEST)
     except ArtifactError:
         return set()
-    match manifest:
-        case {"format": f, "attachments": list(attached)} if f == FORMAT:
-            return {MANIFEST, *FILES, *_ATTACHED, *map(str, attached)}
-        case {"format": f} if f == FORMAT:
-            return {MANIFEST, *FILES, *_ATTACHED}
-    return set()
+    if manifest.get("format") != FORMAT:
+        return set()
+    attached = manifest.get("attachments")
+    attached = attached if isinstance(attached, list) else []
+    return {MANIFEST, *FILES, *_ATTACHED, *map(str, attached)}
 
 
 def load(path: str | Path, *, mapped: bool = False, ram: int | None = None) -> Artifact:
@@ -221,11 +204,6 @@ def load(path: str | Path, *, mapped: bool = False, ram: int | None = None) -> A
     )
 
 
-def _named(of_rule: Tensors) -> Tensors:
-    """Return the arrays of a rule the names that they have among those of the model."""
-    return {_RULE + name: array for name, array in of_rule.items()}
-
-
 def _history_tensors(artifact: Artifact) -> Tensors:
     own = artifact.history
     tensors: Tensors = {"indptr_U1": own.indptr_U1, "items_E": own.items_E}
@@ -241,7 +219,7 @@ def _history_tensors(artifact: Artifact) -> Tensors:
 def _take_seen(
     path: Path, tensors: Tensors, n_users: int, n_items: int
 ) -> tuple[History | None, NDArray[np.bool_] | None]:
-    """Take out what users know and do not like, which earlier models do not have or not mark."""
+    """Remove and return the seen items that are not positive, and which of them are neutral."""
     found = {n: tensors.pop(n) for n in (_SEEN_ROWS, _SEEN, _NEUTRAL) if n in tensors}
     if not found:
         return None, None
@@ -254,7 +232,7 @@ def _take_seen(
 
 
 def _take_cold(path: Path, tensors: Tensors, n_items: int) -> NDArray[np.bool_] | None:
-    """Take out which items are known by their features alone, if the model says so."""
+    """Remove and return which items are known by their features alone; None if no item is."""
     found = tensors.pop(_COLD, None)
     if found is None:
         return None
@@ -264,3 +242,71 @@ def _take_cold(path: Path, tensors: Tensors, n_items: int) -> NDArray[np.bool_] 
     cold_I = np.zeros(n_items, bool)
     cold_I[found] = True
     return cold_I
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read and check the manifest of a saved model; its other files are not read."""
+    path = folder / MANIFEST
+    try:
+        is_folder, is_there = folder.is_dir(), path.is_symlink() or path.exists()
+    except OSError as error:
+        raise ResourceError(
+            f"cannot read {folder}: {error.strerror}.", code="unreadable"
+        ) from error
+    if not is_folder:
+        raise ArtifactError(
+            f"{folder} is not a saved model: a model is a folder with {MANIFEST}. "
+            "Pickled models (.pkl, .pt) are never loaded.",
+            code="no_such_model",
+        )
+    if not is_there:
+        raise ArtifactError(
+            f"{folder} holds no {MANIFEST}, so it is not a finished model. Train it again, or "
+            "pass the folder of `sdgar train --out`.",
+            code="not_a_model",
+        )
+    manifest = sealed.read_table(path)
+    if manifest.get("format") != FORMAT:
+        raise ArtifactError(f"{path} does not describe an sdgar model.", code="not_sdgar")
+    version = manifest.get("format_version")
+    if version != FORMAT_VERSION:
+        newer = isinstance(version, int) and version > FORMAT_VERSION
+        cure = "Upgrade sdgar." if newer else "Train the model again with this version."
+        raise ArtifactError(
+            f"{folder} has format version {version!r}, this sdgar reads {FORMAT_VERSION}. {cure}",
+            code="format_version",
+        )
+    sealed.check_seal(path, manifest)
+    kind = model_class(manifest.get("model"))
+    if kind is None:
+        raise DamagedError(path, f"no model is of the kind {manifest.get('model')!r:.60}")
+    shape: dict[str, dict[str, type]] = {
+        "sizes": dict.fromkeys(("users", "items", "interactions", *kind.size_names), int),
+        "ids": {"users": str, "items": str},
+        "files": dict.fromkeys(FILES, dict),
+        "about": {},
+    }
+    for name, entries in shape.items():
+        table = manifest.get(name)
+        if not isinstance(table, dict):
+            raise DamagedError(path, f"it has no table {name!r}")
+        for key, of_type in entries.items():
+            if not isinstance(table.get(key), of_type) or isinstance(table[key], bool):
+                raise DamagedError(
+                    path, f"{name}.{key} is missing or not of type {of_type.__name__}"
+                )
+    if any(not isinstance(size, int) or size < 0 for size in manifest["sizes"].values()):
+        raise DamagedError(path, "a size is not a number of at least 0")
+    context = manifest["about"].get("context", ["user"])
+    if not isinstance(context, list) or not all(isinstance(name, str) for name in context):
+        raise DamagedError(path, f"about.context is {context!r}, not a list of names")
+    try:
+        require_fields(context)
+    except UsageError as error:
+        raise DamagedError(path, f"about.context is wrong: {error}".rstrip(".")) from error
+    return manifest
+
+
+def version_of(manifest: dict[str, Any]) -> str:
+    """Return the beginning of the seal of a model, which depends on all of its files."""
+    return str(manifest[sealed.SEAL])[:12]

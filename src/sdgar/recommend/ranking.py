@@ -1,74 +1,113 @@
-"""The lists of those who are asked about, ranked by a model or by popularity."""
+"""The one way from queries in the indices of a model to ranked lists."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids
+from sdgar.errors import ResourceError
+from sdgar.machine import cores
+from sdgar.maths.rng import Stream, sort_keys
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model
+from sdgar.ranking.sweep import is_worth_it
 from sdgar.ranking.topk import Finder, best_items
-from sdgar.recommend.lists import Lists
-from sdgar.recommend.questions import Asked
+from sdgar.recommend.lists import Queries, RankedLists
 from sdgar.recommend.reasons import first_reasons
+from sdgar.recommend.rules import Facts, Reranking
 
 Part = tuple[int, int]
-"""The number of a part, from 0, and how many there are."""
+"""The number of a part, from 0, and the number of parts."""
+Best = tuple[NDArray[np.int32], NDArray[np.float32]]
+"""The indices of the best items of each query, -1 after the last, and their scores."""
+PIECE = 1 << 17
+"""The number of rows of a table that are made at once."""
+_DEEPER = 8
+"""The factor by which more candidates are ranked for a list that rules left short."""
 
 
-def ranked(
-    asked: Asked,
-    k: int,
+@dataclass(frozen=True, eq=False)
+class BlockedItems:
+    """The items that may not be listed; compared by identity, so that it can be part of a key."""
+
+    blocked_I: NDArray[np.bool_] | None = None
+    """Whether each item is blocked; None if none is."""
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """The options of ranked lists; queries with equal options can be answered together."""
+
+    k: int
+    """The number of items of a list."""
+    exclude_seen: bool = True
+    """Whether items that the user has are left out."""
+    blocked: BlockedItems = BlockedItems()
+    """The items that are left out for everyone."""
+    reasons: int = 0
+    """The number of reasons for each entry; lists themselves name the first reason at most."""
+    reranking: Reranking | None = None
+    """The rules and options that re-rank the lists, if there are any."""
+    facts: Facts | None = None
+    """The facts about items that rules need."""
+
+    def depth(self, n_items: int) -> int:
+        """Return the number of candidates that are ranked for a list."""
+        rules = self.reranking
+        return min(self.k if rules is None else rules.rules.depth(self.k, rules.options), n_items)
+
+
+def rank(
+    queries: Queries,
+    options: ListOptions,
     ids: Ids,
     *,
     what: str = "item",
     unknown: str = "popular",
-    blocked_I: NDArray[np.bool_] | None = None,
     popular: Factors | None = None,
+    finder: Finder | None = None,
     why: bool = False,
-    index: Finder | None = None,
-) -> Lists:
-    """Rank by the model those that it knows; others get the most popular items, or nothing.
+) -> RankedLists:
+    """Return the ranked list of each query: by the model, by popularity, or empty.
 
-    ``unknown`` is the basis of the lists that the model does not rank; with ``why`` each entry
-    has the item of the history that speaks most for it. An ``index`` finds the items of the model
-    that it serves.
+    ``unknown`` is the basis of lists that are not by the model. With ``why`` each entry has the
+    item of the history that contributes most to it. Rules act on exact lists, without a ``finder``.
     """
-    n = min(k, len(ids))
-    by_model_T = asked.by_model_T
-    if by_model_T.all():  # the usual case, without copies
-        top = best_items(index, asked.model, asked.index_T, n, seen=asked.seen, blocked_I=blocked_I)
-        items_TK, scores_TK = top.items_TK, top.scores_TK
-        basis_T = np.full(len(asked), "model")
+    n, blocked_I, notes = min(options.k, len(ids)), options.blocked.blocked_I, None
+    if options.reranking is None:
+        items_TK, scores_TK = _best(queries, n, blocked_I, popular, finder)
     else:
-        items_TK = np.full((len(asked), n), -1, np.int32)
-        scores_TK = np.full((len(asked), n), -np.inf, np.float32)
-        basis_T = np.where(by_model_T, "model", unknown)
+        (items_TK, scores_TK), notes = _reranked(queries, options, len(ids), popular)
+    by_model_T = queries.by_model_T
+    all_by_model = by_model_T.all()  # the usual case, which needs no comparison of texts
+    basis_T = (
+        np.full(len(queries), "model") if all_by_model else np.where(by_model_T, "model", unknown)
+    )
+    why_TK = first_reasons(queries, items_TK) if why else None
+    return RankedLists(
+        queries.columns, items_TK, scores_TK, basis_T, options.k, ids, what, why_TK, notes
+    )
 
-        def rank(rows_T: NDArray[np.bool_], scorer: Model, users_T: Any, seen: Any) -> None:
-            if rows_T.any():
-                part = best_items(index, scorer, users_T, n, seen=seen, blocked_I=blocked_I)
-                items_TK[rows_T], scores_TK[rows_T] = part.items_TK, part.scores_TK
 
-        rank(by_model_T, asked.model, asked.index_T[by_model_T], asked.seen)
-        if popular is not None:
-            known_T = asked.index_T >= 0
-            rank(~known_T, popular, np.zeros(1, np.int64), None)  # one list for all of them
-            untrained_T = known_T & ~by_model_T
-            rank(untrained_T, popular, asked.index_T[untrained_T], asked.seen)
-    why_TK = first_reasons(asked, items_TK) if why else None
-    return Lists(asked.columns, items_TK, scores_TK, basis_T, k, ids, what, why_TK)
+def rank_in_pieces(
+    queries: Queries, options: ListOptions, ids: Ids, rows: int | None, part: Part, **how: Any
+) -> Iterator[RankedLists]:
+    """Yield the lists of ``rank`` in pieces of about ``rows`` candidates; None is one piece."""
+    for piece in pieces_of(len(queries), rows, options.depth(len(ids)), part):
+        yield rank(queries.rows(piece), options, ids, **how)
 
 
 def pieces_of(count: int, rows: int | None, each: int, part: Part) -> Iterator[slice]:
-    """Give the pieces of one part of so many lists, each with about ``rows`` entries; None is all.
+    """Yield the pieces of one part of so many lists, each with about ``rows`` entries; None is all.
 
-    Where pieces begin does not depend on how many parts there are. A part has at least one piece,
-    which may be empty.
+    The pieces do not depend on the number of parts. A part has at least one piece, which may be
+    empty.
     """
     step = max(1, count if rows is None else rows // each)
     total, (number, of) = -(-count // step), part
@@ -77,19 +116,145 @@ def pieces_of(count: int, rows: int | None, each: int, part: Part) -> Iterator[s
         yield slice(piece * step, (piece + 1) * step if piece < last else piece * step)
 
 
-def ranked_in_pieces(
-    asked: Asked,
-    k: int,
-    ids: Ids,
-    rows: int | None,
-    *,
+def _best(
+    queries: Queries,
+    n: int,
     blocked_I: NDArray[np.bool_] | None,
     popular: Factors | None,
-    why: bool,
-    index: Finder | None,
-    part: Part = (0, 1),
-) -> Iterator[Lists]:
-    """Rank one piece after the other, each with about ``rows`` entries; None means all at once."""
-    for piece in pieces_of(len(asked), rows, min(k, len(ids)), part):
-        lists = asked.rows(piece)
-        yield ranked(lists, k, ids, blocked_I=blocked_I, popular=popular, why=why, index=index)
+    finder: Finder | None,
+) -> Best:
+    """Return the n best items of each query, before any rules."""
+    by_model_T, model, index_T = queries.by_model_T, queries.model, queries.index_T
+    if by_model_T.all():  # the usual case, without copies
+        top = best_items(finder, model, index_T, n, seen=queries.seen, blocked_I=blocked_I)
+        return top.items_TK, top.scores_TK
+    items_TK, scores_TK = _empty(len(queries), n)
+
+    def fill(rows_T: NDArray[np.bool_], scorer: Model, users_T: Any, seen: Any) -> None:
+        if rows_T.any():
+            top = best_items(finder, scorer, users_T, n, seen=seen, blocked_I=blocked_I)
+            items_TK[rows_T], scores_TK[rows_T] = top.items_TK, top.scores_TK
+
+    fill(by_model_T, model, index_T[by_model_T], queries.seen)
+    if popular is not None:
+        known_T = index_T >= 0
+        fill(~known_T, popular, np.zeros(1, np.int64), None)  # one list for all of them
+        untrained_T = known_T & ~by_model_T
+        fill(untrained_T, popular, index_T[untrained_T], queries.seen)
+    return items_TK, scores_TK
+
+
+def _empty(n_lists: int, n: int) -> Best:
+    return np.full((n_lists, n), -1, np.int32), np.full((n_lists, n), -np.inf, np.float32)
+
+
+def _reranked(
+    queries: Queries, options: ListOptions, n_items: int, popular: Factors | None
+) -> tuple[Best, tuple[tuple[tuple[str, ...], ...], ...]]:
+    """Return lists of at most k items after the rules, and the notes of the rules on each entry.
+
+    A list that comes out short is ranked again, with more candidates.
+    """
+    reranking, facts, blocked_I = options.reranking, options.facts, options.blocked.blocked_I
+    assert reranking is not None
+    assert facts is not None
+    rules = reranking.rules
+    by_rules_I = rules.blocked(facts, reranking.options)
+    if by_rules_I is not None:
+        blocked_I = by_rules_I if blocked_I is None else blocked_I | by_rules_I
+    items_TK, scores_TK = _empty(len(queries), min(options.k, n_items))
+    notes: list[tuple[tuple[str, ...], ...]] = [()] * len(queries)
+    pins_P = rules.pinned(facts)
+    waiting_T, depth = np.arange(len(queries)), options.depth(n_items)
+    while len(waiting_T):
+        part = queries.rows(waiting_T)
+        candidates_TN, candidate_scores_TN = _best(part, depth, blocked_I, popular, None)
+        pin_scores_TP = _pin_scores(part, pins_P, blocked_I, popular)
+        seeds_T = _seeds(reranking, part)
+        short: list[int] = []
+        for t, at in enumerate(waiting_T.tolist()):
+            index = int(part.index_T[t])
+            one = rules.apply(
+                candidates_TN[t],
+                candidate_scores_TN[t],
+                items_TK.shape[1],
+                facts,
+                reranking.options,
+                score_of=partial(_score_of_pins, pins_P, pin_scores_TP[t]),
+                seed=None if seeds_T is None else int(seeds_T[t]),
+                history_H=part.own.of(index) if index >= 0 else None,
+            )
+            full = len(one.items_K)
+            items_TK[at], scores_TK[at] = -1, -np.inf
+            items_TK[at, :full], scores_TK[at, :full] = one.items_K, one.scores_K
+            notes[at] = one.notes
+            if full < items_TK.shape[1] and candidates_TN[t, -1] >= 0:
+                short.append(at)
+        waiting_T = np.array(short if depth < n_items else [], np.int64)
+        depth = min(depth * _DEEPER, n_items)
+    return (items_TK, scores_TK), tuple(notes)
+
+
+def _seeds(reranking: Reranking, queries: Queries) -> NDArray[np.int64] | None:
+    """Return a seed for each query, so that not all users explore the same items."""
+    seed = reranking.rules.seed if reranking.seed is None else reranking.seed
+    if seed is None:
+        return None
+    keys_T: NDArray[np.int64] = sort_keys(seed, Stream.EXPLORE, 1, queries.index_T.clip(min=0))
+    return keys_T
+
+
+def _pin_scores(
+    queries: Queries,
+    pins_P: NDArray[np.int64],
+    blocked_I: NDArray[np.bool_] | None,
+    popular: Factors | None,
+) -> NDArray[np.float64]:
+    """s_TP of the pinned items; -inf for items that a list may not have."""
+    scores_TP = np.full((len(queries), len(pins_P)), -np.inf)
+    if not len(pins_P):
+        return scores_TP
+    by_model_T = queries.by_model_T
+    users_P = np.repeat(queries.index_T[by_model_T], len(pins_P))
+    if len(users_P):
+        items_P = np.tile(pins_P, int(by_model_T.sum()))
+        own_P = queries.model.score_pairs(users_P, items_P).astype(np.float64)
+        scores_TP[by_model_T] = own_P.reshape(-1, len(pins_P))
+    if popular is not None:
+        scores_TP[~by_model_T] = popular.bias_I[pins_P]
+    if blocked_I is not None:
+        scores_TP[:, blocked_I[pins_P]] = -np.inf
+    if queries.seen is not None:
+        for t in np.flatnonzero(queries.index_T >= 0).tolist():
+            seen_H = queries.seen.of(int(queries.index_T[t]))
+            scores_TP[t, np.isin(pins_P, seen_H)] = -np.inf
+    return scores_TP
+
+
+def _score_of_pins(
+    pins_P: NDArray[np.int64], scores_P: NDArray[np.float64], items_B: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """s_B of pinned items, whose indices ascend in ``pins_P``."""
+    return scores_P[np.searchsorted(pins_P, items_B)]
+
+
+def require_ram(ram: int, users: Ids, items: Ids, n_users: int, k: int) -> None:
+    """Raise if the lists of some users take more bytes of RAM than may be used.
+
+    Mapped files of the model are not counted, as the system can drop them from RAM.
+    """
+    needed = 400 << 20  # the interpreter and the libraries
+    needed += sum(len(ids) * (160 if ids.kind == "text" else 16) for ids in (users, items))
+    needed += 100 * min(n_users, len(users))
+    needed += 1_000 * min(PIECE, n_users * min(k, len(items)))  # a row as values and in two tables
+    if is_worth_it(n_users, len(items)):  # a table of small integers, and item memory by thread
+        needed += (150 + 4 * cores.threads()) * len(items)
+    else:
+        needed += cores.threads() << 27  # blocks of scores
+    if needed > ram:
+        raise ResourceError(
+            f"the lists of {n_users:,} users take about {needed / 2**20:,.0f} MiB of memory, and "
+            f"--ram allows {ram / 2**20:,.0f}. Allow more, or set OMP_NUM_THREADS to fewer "
+            "threads.",
+            code="out_of_memory",
+        )

@@ -1,8 +1,8 @@
-"""A model that learns of new events without training: histories grow, and new users are known.
+"""New users and new events of a saved model, without training.
 
-A user whose history changes is folded in anew from all that they have, as a server does with events
-since training. A model without a rule for that keeps the vectors of its users; their lists leave
-out what is new to them, and whom it does not know it cannot take in.
+A user whose history changes is folded in again from all items of the history. A model without a
+rule for folding in keeps the vectors of its users and cannot add users; its lists leave out new
+items all the same.
 """
 
 from __future__ import annotations
@@ -17,23 +17,32 @@ from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind
 from sdgar.data.interactions import Interactions
 from sdgar.data.merge import merge
+from sdgar.data.read_options import USER
 from sdgar.errors import DataError, UsageError
 from sdgar.models.fold_in import NewContexts
 from sdgar.recommend.artifact import Artifact
-from sdgar.recommend.histories import Histories, history_of, rows_of
-from sdgar.recommend.questions import no_rule
-from sdgar.recommend.unknown import index_of
+from sdgar.recommend.indexed_model import IndexedModel, no_rule
+from sdgar.recommend.inputs import Histories, find, history_of, rows_of
 
 Pairs = NDArray[np.int64]
 """Pairs of a context and an item as one number each, context · M + item; they ascend."""
 
 
+def with_new_users(model: IndexedModel, histories: Histories, *, skip_unknown: bool) -> Artifact:
+    """Return a model of new users alone; see ``Recommender.fold_in``."""
+    rows = rows_of(histories)
+    folded, new = model.folded(rows, skip_unknown=skip_unknown)
+    seen, neutral_E = model.unliked(rows)
+    about = {**model.about, "context": list(USER), "folded_in": True}
+    return Artifact(folded, rows.users, model.items, new, about, seen, neutral_E, model.cold_I)
+
+
 def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifact:
-    """Return a model that knows of these events; see ``Recommender.update``."""
+    """Return a model that includes these events; see ``Recommender.update``."""
     rows = rows_of(events)
-    require_users(saved, rows)
+    _require_users(saved, rows)
     if not skip_unknown:
-        index_of(saved.items, rows.items.values.tolist(), "item", "error")
+        find(saved.items, rows.items.values.tolist(), "item", "error")
     n_items = len(saved.items)
     item_I = saved.items.index_of(rows.items.values)
     known_E = item_I[rows.items_E] >= 0
@@ -50,8 +59,8 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
     before = pairs(saved.history.rows(old_U), every_I, everyone_U)
     liked = pairs(rows.history, item_I, of_row_U)
     unliked = disliked = before[:0]
-    if (told := rows.unliked) is not None:
-        unliked, neutral_E = told.pairs(users, saved.items)
+    if rows.unliked is not None:
+        unliked, neutral_E = rows.unliked.pairs(users, saved.items)
         disliked = unliked[~neutral_E]
     new, gone = np.setdiff1d(liked, before), np.intersect1d(before, unliked)
     history = _history(np.setdiff1d(np.union1d(before, new), gone), n_items, len(users))
@@ -60,7 +69,7 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
         for known in (saved.seen, saved.neutral)
     )
     seen = np.setdiff1d(np.union1d(seen, unliked), liked)
-    # What the events say of a pair is newer than what the model knows of it.
+    # The feedback of the events is newer than that of the model.
     neutral_E = np.isin(seen, np.setdiff1d(np.union1d(neutral, unliked), disliked))
 
     changed_U = np.bincount(np.append(new, gone) // n_items, minlength=len(users)) > 0
@@ -83,25 +92,24 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
     )
 
 
-def knowing(saved: Artifact, data: Interactions) -> Artifact:
-    """Return a model that knows these rows of its users; their vectors stay as they are."""
+def with_history(saved: Artifact, data: Interactions) -> Artifact:
+    """Return a model with these rows as the histories of its users; their vectors stay."""
     return replace(
         saved, model=saved.model.with_history(data.history), history=data.history, version=""
     )
 
 
 def with_rows_of(data: Interactions, saved: Artifact) -> Interactions:
-    """Return these rows, and those of the model that they lack; dislikes are newer than likings.
+    """Return these rows with the further rows of the model; dislikes in them are newer.
 
-    The model holds no times and no weights: its rows come before all others, with their mean
-    weight.
+    The model holds no times and no weights: its rows come before all others, with the mean weight.
     """
-    require_users(saved, data)
+    _require_users(saved, data)
     old, n_items = saved.history, len(saved.items)
     rows = history_of(data, saved.users, saved.items)
     known = rows.users_E * n_items + rows.items_E
-    if (told := data.unliked) is not None:
-        known = np.append(known, told.pairs(saved.users, saved.items)[0])
+    if data.unliked is not None:
+        known = np.append(known, data.unliked.pairs(saved.users, saved.items)[0])
     lacking_E = ~np.isin(old.users_E * n_items + old.items_E, known)
     if not lacking_E.any():
         return _with_seen_of(data, saved)
@@ -116,9 +124,9 @@ def with_rows_of(data: Interactions, saved: Artifact) -> Interactions:
 
 
 def _with_seen_of(data: Interactions, saved: Artifact) -> Interactions:
-    """Return the same rows with the dislikes of the model, which are older than all of them.
+    """Return the same rows with the seen pairs of the model, which are older than all of them.
 
-    Of a pair that is not liked here either, the rows say whether that speaks against the item.
+    Whether a pair is neutral or disliked follows from the rows, if they have it as seen too.
     """
     if saved.seen is None:
         return data
@@ -127,15 +135,15 @@ def _with_seen_of(data: Interactions, saved: Artifact) -> Interactions:
     items_E = data.items.index_of(saved.items.values)[saved.seen.items_E].astype(np.int64)
     neutral_E = saved.seen_neutral_E
     if neutral_E is not None and data.seen is not None:
-        told = data.seen.users_E * data.n_items + data.seen.items_E
-        neutral_E = neutral_E & ~np.isin(users_E * data.n_items + items_E, told)
+        newer = data.seen.users_E * data.n_items + data.seen.items_E
+        neutral_E = neutral_E & ~np.isin(users_E * data.n_items + items_E, newer)
     n = len(items_E)
     early_E = None if time_E is None else np.full(n, time_E.min(initial=0))
     return data.with_seen_pairs(users_E, items_E, early_E, neutral_E)
 
 
 def lacks(saved: Artifact, data: Interactions) -> NDArray[np.bool_]:
-    """Say of each row whether a model does not have it in the histories of its users."""
+    """Return whether each row is missing from the histories of a model."""
     users_E = saved.users.index_of(data.users.values)[data.users_E]
     items_E = saved.items.index_of(data.items.values)[data.items_E]
     n_items = len(saved.items)
@@ -144,19 +152,19 @@ def lacks(saved: Artifact, data: Interactions) -> NDArray[np.bool_]:
     return ~np.isin(pair_E, known)
 
 
-def require_users(saved: Artifact, rows: Interactions) -> None:
+def _require_users(saved: Artifact, rows: Interactions) -> None:
     """Refuse contexts of several fields, on either side."""
     fields = tuple(saved.about.get("context", ["user"]))
     if len(fields) > 1 or rows.fields is not None:
         raise UsageError(
             f"a context is {', '.join(fields if len(fields) > 1 else rows.context)} here, and only "
-            "models whose context is the user alone take in events later. Train it anew.",
+            "models whose context is the user alone can be updated. Train again with all rows.",
             code="bad_context",
         )
 
 
 def _together(mine: Ids, others: NDArray[Any]) -> Ids:
-    """Return the ids of the model and those that are new to it."""
+    """Return the ids of the model and new ones."""
     new = others[mine.index_of(others) < 0]
     if len(new) and (mine.kind == "text") != (Ids(new).kind == "text"):
         raise DataError(
@@ -179,19 +187,19 @@ def _in_order(
     of_row_U: NDArray[np.int64],
     n_items: int,
 ) -> NDArray[np.int64] | None:
-    """Return the items of each context with those of the events last, in the order of their times.
+    """Return the items of each context, items of events last and in the order of their times.
 
-    The model keeps no times: what it has stands first, by number. None without times.
+    The model keeps no times: its own items come first, by index. None without times.
     """
     if rows.time_E is None:
         return None
     pair_E = history.users_E * n_items + history.items_E
     there_E = item_I[rows.items_E] >= 0
-    told_E = of_row_U[rows.users_E[there_E]] * n_items + item_I[rows.items_E[there_E]]
-    order = np.argsort(told_E, kind="stable")
-    at_E = np.searchsorted(told_E[order], pair_E).clip(max=max(len(order) - 1, 0))
-    told = len(order) > 0
-    met_E = (told_E[order][at_E] == pair_E) if told else np.zeros(len(pair_E), bool)
-    time_E = rows.time_E[there_E][order][at_E] if told else np.zeros(len(pair_E), np.int64)
+    event_E = of_row_U[rows.users_E[there_E]] * n_items + item_I[rows.items_E[there_E]]
+    order = np.argsort(event_E, kind="stable")
+    at_E = np.searchsorted(event_E[order], pair_E).clip(max=max(len(order) - 1, 0))
+    some = len(order) > 0
+    met_E = (event_E[order][at_E] == pair_E) if some else np.zeros(len(pair_E), bool)
+    time_E = rows.time_E[there_E][order][at_E] if some else np.zeros(len(pair_E), np.int64)
     by = np.lexsort((history.items_E, np.where(met_E, time_E, 0), met_E, history.users_E))
     return history.items_E[by].astype(np.int64)

@@ -13,9 +13,9 @@ from sdgar._version import __version__
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError, unknown_name
-from sdgar.evaluation.metrics import DEFINITIONS, check_metric
+from sdgar.evaluation.measures import DEFINITIONS, check_metric
 from sdgar.evaluation.report import Report
-from sdgar.recommend.measuring import among_cold
+from sdgar.recommend.evaluating import among_cold
 from sdgar.recommend.recommender import Recommender, most_popular
 from sdgar.runs.succession import Succession, compared, require_succession
 from sdgar.runs.watching import Stop, never

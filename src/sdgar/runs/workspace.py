@@ -26,8 +26,8 @@ from typing import IO, Any, Self
 
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.recommend import artifact
-from sdgar.recommend.facts import table
-from sdgar.recommend.manifest import read_manifest
+from sdgar.recommend.about import table
+from sdgar.recommend.artifact import read_manifest
 from sdgar.recommend.recommender import Recommender
 from sdgar.show.printed import command
 from sdgar.storage import files, folders, sealed

@@ -119,7 +119,7 @@ def run_shards(
                 "machines": workers.machines,
                 "sent in steps": workers.sent,
             }
-        model = model.knowing(shards.interactions(work))
+        model = model.with_history(shards.interactions(work))
         workspace.commit(model, {"report": summary})
     return RunResult(model, report, popular, summary, recipe_of(estimator).trained.log)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.recommend.ranking import BlockedItems
 from sdgar.recommend.rules import Facts, Rules
-from sdgar.serve.queries import BlockedItems
 from sdgar.serve.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sdgar.serve.queries import RankedItems
+from sdgar.recommend.by_index import RankedItems
 from sdgar.serve.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -14,24 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdgar.errors import UsageError
+from sdgar.recommend.by_index import Query, RankedItems, explain_query, rank_queries
+from sdgar.recommend.inputs import find
+from sdgar.recommend.ranking import BlockedItems, ListOptions
 from sdgar.recommend.rules import Reranking, RerankOptions, Rules
-from sdgar.recommend.unknown import index_of
 from sdgar.serve import schemas
 from sdgar.serve.activity import ImpressionLog, RecentEvents
 from sdgar.serve.batches import Batches
 from sdgar.serve.catalogue import EntryCache
-from sdgar.serve.queries import (
-    BlockedItems,
-    ListOptions,
-    Query,
-    RankedItems,
-    context_query,
-    explained_items,
-    history_query,
-    rank,
-    unblocked,
-    user_query,
-)
+from sdgar.serve.queries import context_query, history_query, unblocked, user_query
 from sdgar.serve.render import details_of, entries_as_json, unknown_ids
 from sdgar.serve.snapshot import Snapshot
 from sdgar.serve.swap import ServedModels, Variant
@@ -60,7 +51,8 @@ def answer_batch(kind: Any, queries: Sequence[Any]) -> Sequence[Any]:
     """
     if kind.options is None:
         return [call() for call in queries]
-    found = iter(rank(kind.snapshot, kind.options, [one for query in queries for one in query]))
+    every = [one for query in queries for one in query]
+    found = iter(rank_queries(kind.snapshot.model, kind.options, every))
     return [[next(found) for _ in query] for query in queries]
 
 
@@ -259,11 +251,11 @@ class Service:
             )
         items: list[int] | None = None
         if body.items is not None:
-            at_T = index_of(snapshot.model.items, list(body.items), "item", "error")
+            at_T = find(snapshot.model.items, list(body.items), "item", "error")
             items = list(dict.fromkeys(at_T.tolist()))
         options = await self._options(snapshot, schemas.RankingBody(k=body.k), rules=False)
         found = await self.call(
-            snapshot, lambda: explained_items(snapshot, options, query, items, body.reasons)
+            snapshot, lambda: explain_query(snapshot.model, options, query, items, body.reasons)
         )
         if body.details:
             shown = [one for entry in found for one in (entry, *entry["because"])]

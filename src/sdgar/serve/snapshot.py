@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.history import History
 from sdgar.errors import NumericalError, UsageError
-from sdgar.models.factors import popularity
-from sdgar.recommend.facts import facts_of
-from sdgar.recommend.questions import Asked
+from sdgar.recommend.by_index import Query, RankedItems, explain_query, rank_queries
+from sdgar.recommend.ranking import ListOptions
 from sdgar.recommend.recommender import Recommender, load
-from sdgar.serve.queries import ListOptions, Query, RankedItems, rank, reasons_of
 
 _CANARIES = 50
 """The number of users whose lists are checked before a model may answer."""
@@ -52,7 +49,7 @@ class Snapshot:
         """Load and verify a folder, and answer some queries, which builds all tables."""
         model = load(folder)
         finder_facts = {"recall": 1.0, **model.prepare()}
-        made = cls(model, folder.name, facts_of(folder, model), finder_facts, curve_of(folder))
+        made = cls(model, folder.name, model.facts(folder), finder_facts, curve_of(folder))
         made.warm_up()
         return made
 
@@ -60,11 +57,6 @@ class Snapshot:
     def version(self) -> str:
         """The version of the model."""
         return self.model.version
-
-    @cached_property
-    def popular(self) -> Any:
-        """A model of the popularity of items, for unknown users."""
-        return popularity(self.model.history, len(self.model.items))
 
     @cached_property
     def folds_in(self) -> bool:
@@ -78,8 +70,7 @@ class Snapshot:
         if not len(users_T):
             return False
         try:
-            rows = self.known_users(users_T, exclude_seen=True)
-            reasons_of(self, rows, 0, np.zeros(1, np.int64), 1)
+            explain_query(self.model, ListOptions(1), Query("model", int(users_T[0])), [0], 1)
         except UsageError:
             return False
         return True
@@ -106,15 +97,6 @@ class Snapshot:
         blocked_I[index_T[index_T >= 0]] = True
         return blocked_I
 
-    def known_users(self, index_T: NDArray[np.int64], *, exclude_seen: bool) -> Asked:
-        """Return the rows of users by index for the library; -1 gets popular items."""
-        seen = self.model.known if exclude_seen else self._nothing_seen
-        return Asked(self.model.model, seen, {}, index_T, self.model.history)
-
-    @cached_property
-    def _nothing_seen(self) -> History:
-        return History(np.zeros(len(self.model.users) + 1, np.int64), np.zeros(0, np.int32))
-
     def warm_up(self) -> None:
         """Answer some queries of each kind; raise if a list is empty or has a bad score."""
         users_T = self._some_users(_CANARIES)
@@ -129,10 +111,10 @@ class Snapshot:
                 )
         if self.folds_in:
             history_H = self.model.history.of(int(users_T[0])).astype(np.int64)
-            rank(self, ListOptions(10), [Query("history", history_H=history_H)])
+            rank_queries(self.model, ListOptions(10), [Query("history", history_H=history_H)])
         if self.model.abilities["similar_items"]:
             self.model.similar_lists("item", self.model.items.values[:1].tolist(), 10)
-        rank(self, ListOptions(10), [Query("popular")])
+        rank_queries(self.model, ListOptions(10), [Query("popular")])
         self.concentration  # noqa: B018 - computed here rather than by the first request
 
     @cached_property
@@ -171,7 +153,7 @@ class Snapshot:
 
     def _lists(self, users_T: NDArray[np.int64], *, exclude_seen: bool) -> list[RankedItems]:
         queries = [Query("model", user) for user in users_T.tolist()]
-        return rank(self, ListOptions(10, exclude_seen), queries)
+        return rank_queries(self.model, ListOptions(10, exclude_seen), queries)
 
     def _some_users(self, n: int) -> NDArray[np.int64]:
         """Return about n users, spread over all users with a trained row."""

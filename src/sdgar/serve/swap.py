@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Lock
 
 from sdgar.errors import ArtifactError, SdgarError, UsageError
-from sdgar.recommend.manifest import read_manifest, version_of
+from sdgar.recommend.artifact import read_manifest, version_of
 from sdgar.serve.snapshot import Snapshot
 from sdgar.storage.sealed import MANIFEST
 

@@ -10,18 +10,17 @@ What recommends and measures is imported once a model is fitted, as a system alo
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from inspect import Parameter, Signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from sdgar._version import __version__
 from sdgar.arguments import of_kind, one_of
 from sdgar.data.interactions import Interactions
 from sdgar.errors import SdgarWarning, UsageError
+from sdgar.recommend.methods import RecommenderMethods
 from sdgar.settings import (
-    KS,
     METRIC,
     VANISHED,
     Group,
@@ -39,23 +38,14 @@ from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import SystemSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Self, Unpack
+    from typing import Self
 
     import torch
 
     from sdgar.contracts import System
-    from sdgar.data.features import Features
-    from sdgar.evaluation.report import Report
     from sdgar.models.fold_in import Rule
     from sdgar.models.model import Model
-    from sdgar.recommend.adding import Events
-    from sdgar.recommend.explain import One
-    from sdgar.recommend.histories import Histories
-    from sdgar.recommend.measuring import Beside
-    from sdgar.recommend.questions import Raw
     from sdgar.recommend.recommender import Recommender
-    from sdgar.recommend.rules import Reranking, Rules
     from sdgar.training.fit import FitOptions
     from sdgar.training.fitting import Fit
     from sdgar.training.memory import Memory
@@ -113,7 +103,7 @@ def register_system(name: str, *, searched: Space | None = None) -> Callable[[_C
 
 
 @estimator
-class Estimator(Described):
+class Estimator(RecommenderMethods, Described):
     """The base class of all models: settings, training, recommending, measuring and saving."""
 
     _spec: ClassVar[SystemSpec] = SystemSpec()
@@ -245,6 +235,10 @@ class Estimator(Described):
         return self
 
     @property
+    def _trained_model(self) -> Recommender:
+        return self.recommender_
+
+    @property
     def recommender_(self) -> Recommender:
         """The fitted model."""
         fitted = self.__dict__.get("_recommender")
@@ -256,85 +250,6 @@ class Estimator(Described):
             )
         return fitted  # type: ignore[no-any-return]
 
-    def recommend(
-        self,
-        users: Raw | None = None,
-        k: int = 10,
-        *,
-        history: Iterable[Any] | None = None,
-        histories: Histories | None = None,
-        items: Iterable[Any] | None = None,
-        exclude: Iterable[Any] | None = None,
-        exclude_seen: bool = True,
-        fallback: str = "popular",
-        why: bool = False,
-        rules: Rules | Reranking | None = None,
-    ) -> Any:
-        """Return the k best items of each user; see :meth:`Recommender.recommend`."""
-        return self.recommender_.recommend(
-            users, k, history=history, histories=histories, items=items, exclude=exclude,
-            exclude_seen=exclude_seen, fallback=fallback, why=why, rules=rules,
-        )  # fmt: skip
-
-    def explain(
-        self,
-        user: One | None = None,
-        items: Raw | None = None,
-        *,
-        history: Iterable[Any] | None = None,
-        k: int = 10,
-        reasons: int = 3,
-    ) -> Any:
-        """Return what contributes to each score; see :meth:`Recommender.explain`."""
-        return self.recommender_.explain(user, items, history=history, k=k, reasons=reasons)
-
-    def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
-        """Return a model for new users, from their items; see :meth:`Recommender.fold_in`."""
-        return self.recommender_.fold_in(histories, skip_unknown=skip_unknown)
-
-    def update(self, events: Histories, *, skip_unknown: bool = False) -> Recommender:
-        """Return a model that includes new events; see :meth:`Recommender.update`."""
-        return self.recommender_.update(events, skip_unknown=skip_unknown)
-
-    def add_items(
-        self,
-        events: Events | None = None,
-        *,
-        features: Features | None = None,
-        skip_unknown: bool = False,
-    ) -> Recommender:
-        """Return a model that includes new items; see :meth:`Recommender.add_items`."""
-        return self.recommender_.add_items(events, features=features, skip_unknown=skip_unknown)
-
-    def similar_items(
-        self, items: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"
-    ) -> Any:
-        """Return the k most similar items; see :meth:`Recommender.similar_items`."""
-        return self.recommender_.similar_items(items, k, by=by, fallback=fallback)
-
-    def similar_users(self, users: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
-        """Return the k most similar users; see :meth:`Recommender.similar_users`."""
-        return self.recommender_.similar_users(users, k, fallback=fallback)
-
-    def score_pairs(self, users: Raw, items: Raw, *, fallback: str = "mark") -> Any:
-        """Return the score of each pair of user and item; see :meth:`Recommender.score_pairs`."""
-        return self.recommender_.score_pairs(users, items, fallback=fallback)
-
-    def evaluate(
-        self,
-        test: Interactions,
-        *,
-        ks: tuple[int, ...] = KS,
-        seen: Interactions | None = None,
-        histories: Interactions | None = None,
-        metrics: Sequence[str] | None = None,
-        **beside: Unpack[Beside],
-    ) -> Report:
-        """Rank all items for every test user; see :meth:`Recommender.evaluate`."""
-        return self.recommender_.evaluate(
-            test, ks=ks, seen=seen, histories=histories, metrics=metrics, **beside
-        )
-
     def score(self, test: Interactions, y: None = None) -> float:
         """Return the mean NDCG@50 over test users, which a search of settings can compare.
 
@@ -342,10 +257,6 @@ class Estimator(Described):
         """
         k = int(METRIC.partition("@")[2])
         return self.evaluate(test, ks=(k,)).means()[METRIC]
-
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the fitted model as a folder."""
-        return self.recommender_.save(path, overwrite=overwrite)
 
     # What follows is for subclasses, and for recipes (``systems/recipe.py``).
 

@@ -16,7 +16,7 @@ from sdgar.contracts import Engine, Health, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.history import History
 from sdgar.errors import NumericalError
-from sdgar.evaluation.metrics import check_metric
+from sdgar.evaluation.measures import check_metric
 from sdgar.evaluation.report import evaluate
 from sdgar.models.model import AnyScorer, Learned
 from sdgar.settings import METRIC

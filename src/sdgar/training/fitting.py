@@ -17,7 +17,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.merge import merge
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError
-from sdgar.evaluation.counts import warn_of_known
+from sdgar.evaluation.ranked import warn_of_known
 from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
 from sdgar.recommend.recommender import Recommender

@@ -14,7 +14,7 @@ import sdgar
 from sdgar.cli import main
 from sdgar.errors import DataError, SdgarWarning, UsageError
 from sdgar.evaluation import DEFINITIONS
-from sdgar.recommend.effect import effect_of
+from sdgar.recommend.evaluating import effect_of
 from sdgar.recommend.rules import Rules
 
 USERS, ITEMS = 40, 30
@@ -200,7 +200,7 @@ def test_the_effect_on_new_users_is_measured_too(data, table):
         metrics=[*DEFINITIONS, "popular", "diversity", "coverage"],
     ).means()  # fmt: skip
     assert found.without.means() == wanted
-    with pytest.raises(UsageError, match="give seen or histories"):
+    with pytest.raises(UsageError, match="Pass one of them"):
         effect_of(rules, model, part.held_out, ks=(5,), seen=part.train, histories=part.histories)
 
 

@@ -166,12 +166,12 @@ class MetricOptions:
 
     def names(self) -> list[str] | None:
         """Return the names of metrics, or None; wrong names are refused before any work."""
-        from sdgar.evaluation.asked import asked_metrics
+        from sdgar.evaluation.measures import metrics_of
 
         if not self.metrics:
             return None
         names = [name.strip() for text in self.metrics for name in text.split(",")]
-        asked_metrics(names, (1,))
+        metrics_of(names, (1,))
         return names
 
     def facts(self, table: Path | None) -> Mapping[Any, Mapping[str, Any]] | None:
@@ -191,8 +191,7 @@ class MetricOptions:
 
 def compares_items(names: list[str] | None) -> bool:
     """Return whether a metric among these needs a table of items."""
-    from sdgar.evaluation.asked import split_name
-    from sdgar.evaluation.measures import MEASURES
+    from sdgar.evaluation.measures import MEASURES, split_name
 
     return any(MEASURES[split_name(name)[0]].column for name in names or ())
 

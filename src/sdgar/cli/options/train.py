@@ -180,7 +180,7 @@ class TrainOptions(FeatureOptions, PartOptions, ContinuationOptions, TrainingOpt
     ) -> tuple[Estimator, dict[str, str]]:
         """Return the system of an earlier model, with its settings except those given."""
         from sdgar.arguments import one_of
-        from sdgar.recommend.manifest import read_manifest
+        from sdgar.recommend.artifact import read_manifest
         from sdgar.runs.succession import require_condition, require_rule
         from sdgar.systems.make import make_like
 
@@ -232,7 +232,7 @@ def read_as_before(
     """
     if earlier is None:
         return reading, None
-    from sdgar.recommend.manifest import read_manifest
+    from sdgar.recommend.artifact import read_manifest
 
     before = read_manifest(earlier)["about"].get("counted", {})
     options = {one.source: one for one in options_of(ReadOptions)}

@@ -118,7 +118,7 @@ def compare(
     is that of the first of them.
     """
     from sdgar.data import splits
-    from sdgar.evaluation.metrics import check_metric
+    from sdgar.evaluation.measures import check_metric
     from sdgar.lab import compare as comparing
     from sdgar.lab import files as writing
     from sdgar.lab.conditions import Conditions, candidates_of
@@ -245,8 +245,8 @@ def tune(
     an interruption, and one with more --trials adds to them.
     """
     from sdgar.data.held_out import HeldOut
-    from sdgar.evaluation.counts import warn_of_known
-    from sdgar.evaluation.metrics import check_metric
+    from sdgar.evaluation.measures import check_metric
+    from sdgar.evaluation.ranked import warn_of_known
     from sdgar.lab import tune as tuning
     from sdgar.runs.run import check_settings
     from sdgar.systems.make import make

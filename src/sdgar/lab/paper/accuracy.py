@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdgar.data.merge import merge
-from sdgar.evaluation.counts import Counts
 from sdgar.evaluation.paired import compare
+from sdgar.evaluation.ranked import Counts
 from sdgar.evaluation.report import Report
 from sdgar.lab.paper import sheets
 from sdgar.lab.paper.chosen import (

@@ -20,7 +20,7 @@ from sdgar.storage.files import disk_error
 if TYPE_CHECKING:
     import polars as pl
 
-    from sdgar.recommend.lists import Lists
+    from sdgar.recommend.lists import RankedLists
     from sdgar.scale.workers import Workers
 
 _NAME = re.compile(r"part-\d{4,}\.parquet")
@@ -61,7 +61,7 @@ class AnswerInParts:
     def write(
         self,
         screen: Screen,
-        lists_of: Callable[..., Iterator[Lists]],
+        lists_of: Callable[..., Iterator[RankedLists]],
         options: PartOfAnswerOptions,
         titles: Mapping[str, str] | None,
         n_users: int,
@@ -125,7 +125,7 @@ class _Writing:
 
     def __init__(
         self,
-        lists_of: Callable[..., Iterator[Lists]],
+        lists_of: Callable[..., Iterator[RankedLists]],
         titles: Mapping[str, str] | None,
         workers: Workers,
     ) -> None:

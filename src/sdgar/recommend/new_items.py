@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,40 +19,47 @@ from sdgar.data.read_options import USER
 from sdgar.errors import ArtifactError, DataError, SdgarWarning, UsageError
 from sdgar.models.fold_in import GREATEST, VectorRule
 from sdgar.models.model import Growth
-from sdgar.recommend.artifact import Artifact, settings_of
+from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.cold import predicted
-from sdgar.recommend.unknown import index_of
+from sdgar.recommend.inputs import find
 
 if TYPE_CHECKING:
     from sdgar.maths.neighbours import Neighbourhoods
 
 Events = Interactions | Mapping[Any, Iterable[Any]]
-"""Who had to do with new items: rows, or a list of users by item."""
+"""The events of new items: rows, or the users of each item."""
 ABOUT = "new_items"
-"""The name under which a model says what became of its new items."""
+"""The entry in ``about`` of a model with new items."""
 
 
 def grown(
     saved: Artifact, events: Events | None, features: Features | None, *, skip_unknown: bool
 ) -> Artifact:
-    """Return a model that knows new items too; see ``Recommender.add_items``."""
+    """Return a model that includes new items; see ``Recommender.add_items``."""
     if events is None and features is None:
         raise UsageError(
-            "there is nothing to add: give events of new items, features, or both.",
+            "there is nothing to add: pass events of new items, features, or both.",
             code="no_items",
         )
     if tuple(saved.about.get("context", USER)) != USER:
         raise UsageError(
-            "new items cannot be added where a context has several fields. Train again with their "
-            "rows.",
+            "new items cannot be added to a model whose contexts have several fields. Train again "
+            "with their rows.",
             code="no_new_items",
         )
-    _require_growing(saved)
+    if not saved.model.grows:
+        raise UsageError(
+            f"new items cannot be added to a model of system {saved.about.get('system')!r}: it has "
+            "no rule for an item that it was not trained on. Use a model of vectors with a rule "
+            "(ials, quick, sdsoftmax with similarity=cosine), local-ease or popular, or train "
+            "again with the new items' rows.",
+            code="no_new_items",
+        )
     rows = None if events is None else _rows_of(saved, events, skip_unknown=skip_unknown)
     if features is not None and saved.about.get("folded_in"):
         raise UsageError(
             "this model has users folded in, and no longer the histories of training, which "
-            "features are learned with. Add the items to the model that it was made from.",
+            "features need. Add the items to the model that was saved after training.",
             code="folded_in",
         )
     if features is not None:
@@ -61,20 +68,8 @@ def grown(
     return saved if rows is None else _with_events(saved, rows)
 
 
-def _require_growing(saved: Artifact) -> None:
-    """Raise if a model has a part that cannot take in new items."""
-    if not saved.model.grows:
-        raise UsageError(
-            f"new items cannot be added to a model of system {saved.about.get('system')!r}: it has "
-            "no rule for an item that it was not trained with. Use a model of vectors with a rule "
-            "(ials, quick, sdsoftmax with similarity=cosine), local-ease or popular, or train "
-            "again with the new items' rows.",
-            code="no_new_items",
-        )
-
-
 def _rows_of(saved: Artifact, events: Events, *, skip_unknown: bool) -> Interactions:
-    """Return the rows of new items, of users whom the model knows."""
+    """Return the rows of new items by known users."""
     rows = events if isinstance(events, Interactions) else _listed(events)
     if rows.weight_E is not None:
         warnings.warn(
@@ -88,19 +83,19 @@ def _rows_of(saved: Artifact, events: Events, *, skip_unknown: bool) -> Interact
         warm &= ~saved.cold[known_I]
     if warm.any():
         raise UsageError(
-            f"{int(warm.sum()):,} items are known to the model, with events of their own: "
-            f"{rows.items.values[warm][:3].tolist()!r}. Give events of new items alone, or train "
+            f"{int(warm.sum()):,} items are in the model already, with events: "
+            f"{rows.items.values[warm][:3].tolist()!r}. Pass events of new items alone, or train "
             "again with all rows.",
             code="known_items",
         )
     fallback = "skip" if skip_unknown else "error"
-    at_U = index_of(saved.users, rows.users.values.tolist(), "user", fallback)
+    at_U = find(saved.users, rows.users.values.tolist(), "user", fallback)
     kept_E = (at_U >= 0)[rows.users_E]
     bare = np.bincount(rows.items_E[kept_E], minlength=rows.n_items) == 0
     if bare.any():
         raise UsageError(
-            f"{int(bare.sum()):,} new items have no event of a user whom the model knows: "
-            f"{rows.items.values[bare][:3].tolist()!r}. Leave them out, or give their features.",
+            f"{int(bare.sum()):,} new items have no event of a user of the model: "
+            f"{rows.items.values[bare][:3].tolist()!r}. Leave them out, or pass their features.",
             code="empty_item",
         )
     return rows.subset(kept_E, "unknown_users") if not kept_E.all() else rows
@@ -119,7 +114,7 @@ def _listed(events: Any) -> Interactions:
     if bare or not lists:
         raise UsageError(
             f"{len(bare):,} new items have no event, the first are {bare[:3]!r}. Leave them out, "
-            "or give their features.",
+            "or pass their features.",
             code="empty_item",
         )
     users = [user for users in lists.values() for user in users]
@@ -128,7 +123,7 @@ def _listed(events: Any) -> Interactions:
 
 
 def _with_cold(saved: Artifact, features: Features) -> Artifact:
-    """Return the model with all items of the features, those that it does not know as cold ones."""
+    """Return the model with all items of the features; new ones are cold."""
     new = features.ids.values[saved.items.index_of(features.ids.values) < 0]
     if not len(new):
         return saved
@@ -146,8 +141,8 @@ def _with_cold(saved: Artifact, features: Features) -> Artifact:
         about |= found.about
     elif factors is None:
         raise UsageError(
-            f"a model of system {saved.about.get('system')!r} has no vectors, so that features say "
-            "nothing of its items. Add items by their events, or use ials, quick or sdsoftmax.",
+            f"a model of system {saved.about.get('system')!r} has no vectors that features could "
+            "predict. Add items by their events, or use ials, quick or sdsoftmax.",
             code="no_vectors",
         )
     return replace(more, model=model, cold=cold_J, about={**more.about, ABOUT: about})
@@ -168,8 +163,7 @@ def _with_events(saved: Artifact, rows: Interactions) -> Artifact:
     model, about = more.model, dict(more.about.get(ABOUT, {}))
     factors = model.factors()
     if factors is not None:
-        rule = factors.rule
-        assert isinstance(rule, VectorRule)
+        rule = cast("VectorRule", factors.rule)
         v_ND, b_N = rule.items(factors, of_item, np.diff(before.indptr_U1))
         if more.cold is not None and factors.dim:
             worth_N = np.float32(_kappa(about)) * more.cold[at_N].astype(np.float32)
@@ -194,7 +188,7 @@ def _with_events(saved: Artifact, rows: Interactions) -> Artifact:
 
 
 def _united(saved: Artifact, new: NDArray[Any]) -> tuple[Artifact, NDArray[np.int64]]:
-    """Return the model with room for new ids, and where its own items stand from now on."""
+    """Return the model with new ids that have no scores yet, and the places of its own items."""
     own = saved.items
     items = Ids(np.unique(np.concatenate(common_kind(own.values, _spelt_as(own, new)))))
     place_I = items.index_of(own.values)
@@ -220,8 +214,8 @@ def _spelt_as(own: Ids, new: NDArray[Any]) -> NDArray[Any]:
     odd = [one for one in new.tolist() if not one.lstrip("-").isdecimal() or str(int(one)) != one]
     if odd:
         raise DataError(
-            f"ids of items of this model are {own.kind}, such as {own.values[:3].tolist()!r}, and "
-            f"those of new items are such as {odd[:3]!r}. Write both alike.",
+            f"item ids of this model are {own.kind}, such as {own.values[:3].tolist()!r}, and new "
+            f"items have ids such as {odd[:3]!r}. Use one type for both.",
             code="schema_mismatch",
         )
     return held([int(one) for one in new.tolist()])
@@ -243,10 +237,13 @@ def _kappa(about: Mapping[str, Any]) -> float:
 
 
 def _neighbourhoods(about: Mapping[str, Any], n_items: int) -> Neighbourhoods:
-    """Return the settings by which the weights of a model were found, as the model has them."""
+    """Return the settings by which the item-item weights of a model were computed."""
     from sdgar.maths.neighbours import Neighbourhoods
 
-    match about.get("system"), settings_of(about):
+    given, decided = about.get("hyper_parameters"), about.get("decided")
+    settings = dict(given) if isinstance(given, dict) else {}
+    settings |= decided if isinstance(decided, dict) else {}
+    match about.get("system"), settings:
         case "local-ease", {
             "neighbours": int() as k, "l2": int() | float() as l2,
             "shrink": int() | float() as shrink, "beta": int() | float() as beta,
@@ -258,8 +255,8 @@ def _neighbourhoods(about: Mapping[str, Any], n_items: int) -> Neighbourhoods:
         } if k > 0 and l2 >= 0:  # fmt: skip
             return Neighbourhoods.for_item_memory(n_items, neighbours=k, l2=float(l2))
     raise UsageError(
-        f"new items cannot be added to this model of system {about.get('system')!r}, as it does "
-        "not tell how its weights between items were found. Add them to the models that it was "
-        "made of, or train again.",
+        f"new items cannot be added to this model of system {about.get('system')!r}, as the "
+        "settings of its item-item weights are not saved. Add them to the models that it was made "
+        "of, or train again.",
         code="no_new_items",
     )

@@ -1,0 +1,93 @@
+"""Scores of pairs of users and items, and the most similar items or users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.history import History
+from sdgar.data.ids import Ids, plain
+from sdgar.errors import NumericalError, UsageError
+from sdgar.models.model import Model, Side
+from sdgar.recommend.indexed_model import IndexedModel
+from sdgar.recommend.inputs import Raw, find, is_one_id, labels, several
+from sdgar.recommend.lists import Queries, RankedLists, table
+from sdgar.recommend.ranking import ListOptions, rank
+
+BY = ("auto", "vectors", "weights")
+"""The bases of similarity: vectors if there are any (auto), vectors, or item-item weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Similarity:
+    """A model that scores all items for an item, or all users for a user."""
+
+    side: Side
+    """The side that is compared: items or users."""
+    model: Model
+    """The model that scores all items for an item, or all users for a user."""
+    ids: Ids
+    """The ids of the items, or of the users."""
+
+    @classmethod
+    def of(cls, model: Model, side: Side, ids: Ids, by: str) -> Similarity | None:
+        """Return how to compare the items or users of a model; None if it has nothing for that."""
+        parts = (part for part in model.parts() if by in ("auto", part.compares_by))
+        found = (part.similarity(side) for part in parts)
+        similarity = next((one for one in found if one is not None), None)
+        return None if similarity is None else cls(side, similarity, ids)
+
+    def lists(self, raw: Raw, k: int, fallback: str) -> RankedLists:
+        """Return the k most similar items or users to each of some, without itself."""
+        ids = several(raw, f"{self.side}s")
+        index_T = find(self.ids, ids, self.side, fallback)
+        n = len(self.ids)
+        itself = History(np.arange(n + 1), np.arange(n, dtype=np.int32))
+        columns = {"like": labels(self.ids, ids, index_T)}
+        queries = Queries(self.model, itself, columns, index_T, itself).unless_skipped(fallback)
+        return rank(queries, ListOptions(k), self.ids, what=self.side, unknown="unknown")
+
+
+def score_pairs(model: IndexedModel, users: Raw, items: Raw, fallback: str) -> Any:
+    """Return a frame with the score of each pair; see ``Recommender.score_pairs``."""
+    user_ids, item_ids = several(users, "users"), several(items, "items")
+    if is_one_id(plain(users)):
+        user_ids = user_ids * len(item_ids)
+    elif is_one_id(plain(items)):
+        item_ids = item_ids * len(user_ids)
+    if len(user_ids) != len(item_ids):
+        raise UsageError(
+            f"a pair is a user and an item, and there are {len(user_ids):,} users and "
+            f"{len(item_ids):,} items. Pass as many of both.",
+            code="bad_pairs",
+        )
+    queries = model.queries_of(user_ids, fallback=fallback)
+    items_T = find(model.items, item_ids, "item", fallback)
+    known_T = (queries.index_T >= 0) & (items_T >= 0)
+    scores = np.full(len(queries), None, dtype=object)
+    scores[known_T] = _scores(queries.model, queries.index_T[known_T], items_T[known_T])
+    columns = {
+        **queries.columns,
+        "item": labels(model.items, item_ids, items_T),
+        "score": scores,
+        "basis": np.where(known_T, "model", "unknown"),
+    }
+    shown_T = known_T if fallback == "skip" else np.ones_like(known_T)
+    return table({name: values[shown_T] for name, values in columns.items()}, like=users)
+
+
+def _scores(
+    model: Model, users_P: NDArray[np.int64], items_P: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """s_P of each user for the item of the pair."""
+    found_P = model.score_pairs(users_P, items_P).astype(np.float64)
+    if not np.isfinite(found_P).all():
+        raise NumericalError(
+            "a score is not a finite number. The model has diverged or its file is damaged: train "
+            "again with a smaller learning rate, or load an earlier checkpoint.",
+            code="non_finite_scores",
+        )
+    return found_P
