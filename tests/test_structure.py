@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1] / "src" / "sdgar"
 MOST_LINES, MOST_FILES = 69_500, 425
 """The most lines and files of the whole package."""
-LONGEST_FILE, LONG_FILE, MOST_LONG_FILES = 640, 350, 16
+LONGEST_FILE, LONG_FILE, MOST_LONG_FILES = 640, 350, 18
 """The most lines of a file, the lines from which it is long, and the most files that are."""
 MOST_SHARED_NAMES = 17
 """The most names that two public classes may share, outside kernels."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,42 +25,34 @@ def show(
     if screen.as_json:
         return
     answers, what = lists.dicts(titles), lists.what
-    others = any(one["basis"] != "model" for one in answers)
-    cold = any(entry.get("cold") for one in answers for entry in one[f"{what}s"])
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for one in answers:
-        for rank, entry in enumerate(one[f"{what}s"] or [None], 1):
+        empty = {what: "unknown" if one["basis"] == "unknown" else "nothing left"}
+        for rank, entry in enumerate(one[f"{what}s"] or [empty], 1):
+            is_empty = "score" not in entry
             rows.append(
-                (
-                    *(str(one[key]) for key in keys),
-                    *_cells(entry, rank, one["basis"], what, titles),
-                    *(("by features" if entry and entry["cold"] else "",) if cold else ()),
-                    *((_reason(entry, titles),) if lists.why_TK is not None else ()),
-                    *((one["basis"],) if others else ()),
-                    *(("; ".join((entry or {}).get("rules", ())),) if lists.notes else ()),
-                )
+                {
+                    **{key: str(one[key]) for key in keys},
+                    "rank": "-" if is_empty else str(rank),
+                    what: str(entry[what]),
+                    "name": entry.get("name"),
+                    "score": entry.get("score"),
+                    "known": "by features" if entry.get("cold") else None,
+                    "because of": _reason(entry, titles) if lists.why_TK is not None else None,
+                    "basis": one["basis"],
+                    "rules": "; ".join(entry.get("rules", ())) or None,
+                }
             )
-    name = () if titles is None else ("name",)
-    why = () if lists.why_TK is None else ("because of",)
-    basis = ("basis",) if others else ()
-    rules = ("rules",) if lists.notes else ()
-    known = ("known",) if cold else ()
-    screen.table((*keys, "rank", what, *name, "score", *known, *why, *basis, *rules), rows)
-
-
-def _cells(
-    entry: Mapping[str, Any] | None,
-    rank: int,
-    basis: str,
-    what: str,
-    titles: Mapping[str, str] | None,
-) -> tuple[str, ...]:
-    """Return the rank, the id, the name and the score; of an empty answer, why it is empty."""
-    named = titles is not None
-    if entry is None:
-        return "-", "unknown" if basis == "unknown" else "nothing left", *([""] * named), ""
-    name = [str(entry["name"])] if named else []
-    return str(rank), str(entry[what]), *name, f"{entry['score']:.4f}"
+    columns = [
+        column
+        for column in (rows[0] if rows else ())
+        if any(row[column] is not None for row in rows)
+        and (column != "basis" or any(one["basis"] != "model" for one in answers))
+    ]
+    screen.table(
+        columns or [*keys, "rank", what, "score"],
+        [[row[column] for column in columns] for row in rows],
+    )
 
 
 def with_names(frame: pl.DataFrame, titles: Mapping[str, str] | None) -> pl.DataFrame:
@@ -80,10 +72,10 @@ def with_names(frame: pl.DataFrame, titles: Mapping[str, str] | None) -> pl.Data
     return frame.insert_column(place, pl.Series("name", found, dtype=pl.String))
 
 
-def _reason(entry: Mapping[str, Any] | None, titles: Mapping[str, str] | None) -> str:
+def _reason(entry: Mapping[str, Any], titles: Mapping[str, str] | None) -> str:
     """Return the item that contributes most to the score of an entry, or a dash."""
-    item = None if entry is None else entry["because"]
-    return "-" if item is None else str(item) if titles is None else _title(titles, item)
+    item = entry.get("because")
+    return "-" if item is None else _title(titles or {}, item)
 
 
 def _title(titles: Mapping[str, str], item: Any) -> str:
@@ -97,66 +89,49 @@ def write_answers(
     out: Path,
     titles: Mapping[str, str] | None,
     n_users: int,
+    *,
+    as_trec: bool = False,
 ) -> list[dict[str, Any]]:
-    """Write one piece after the other; lists are returned only if JSON is to show them."""
+    """Write one piece after the other, as a table or a run of TREC; return lists for JSON.
+
+    Nothing is returned if JSON is not to show them.
+    """
+    from sdgar.data import trec
     from sdgar.data.tables import write_pieces
 
     entries: list[dict[str, Any]] = []
     rows = 0
-
-    def frames(watched: Iterator[RankedLists]) -> Iterator[pl.DataFrame]:
-        nonlocal rows
-        for lists in watched:
-            frame = lists.frame()
-            rows += frame.height
-            yield with_names(frame, titles)
-
     with screen.counting("users", n_users) as advance:
-        write_pieces(frames(_watched(screen, pieces, titles, entries, advance)), out)
+
+        def frames() -> Iterator[pl.DataFrame]:
+            nonlocal rows
+            for lists in watched():
+                frame = lists.frame()
+                rows += frame.height
+                yield with_names(frame, titles)
+
+        def watched() -> Iterator[RankedLists]:
+            for lists in pieces:
+                entries.extend(lists.dicts(titles) if screen.as_json else ())
+                yield lists
+                advance(len(lists))
+
+        if as_trec:
+            rows = trec.write_run((one for lists in watched() for one in _rankings(lists)), out)
+        else:
+            write_pieces(frames(), out)
     screen.say("saved", f"{rows:,} rows to {out}")
     return entries
 
 
-def write_run(
-    screen: Screen,
-    pieces: Iterator[RankedLists],
-    out: Path,
-    titles: Mapping[str, str] | None,
-    n_users: int,
-) -> list[dict[str, Any]]:
-    """Write lists as a run of TREC, which has one id for each list."""
-    from sdgar.data import trec
-
-    entries: list[dict[str, Any]] = []
-
-    def rankings(watched: Iterator[RankedLists]) -> Iterator[tuple[object, list[object]]]:
-        for lists in watched:
-            if len(lists.queried) > 1:
-                raise UsageError(
-                    f"a context of this model is {', '.join(lists.queried)}, and a run of TREC has "
-                    "one id for each list. Use --out FILE.",
-                    code="bad_context",
-                )
-            (ids_T,) = lists.queried.values()
-            for user, items_K in zip(ids_T.tolist(), lists.items_TK, strict=True):
-                yield user, lists.ids.at(items_K[items_K >= 0]).tolist()
-
-    with screen.counting("users", n_users) as advance:
-        rows = trec.write_run(rankings(_watched(screen, pieces, titles, entries, advance)), out)
-    screen.say("saved", f"{rows:,} rows to {out}")
-    return entries
-
-
-def _watched(
-    screen: Screen,
-    pieces: Iterator[RankedLists],
-    titles: Mapping[str, str] | None,
-    entries: list[dict[str, Any]],
-    advance: Callable[[int], None],
-) -> Iterator[RankedLists]:
-    """Yield lists one piece after the other, move the bar, and keep them if JSON shows them."""
-    for lists in pieces:
-        if screen.as_json:
-            entries.extend(lists.dicts(titles))
-        yield lists
-        advance(len(lists))
+def _rankings(lists: RankedLists) -> Iterator[tuple[object, list[object]]]:
+    """Yield the user and the items of each list, as a run of TREC has them."""
+    if len(lists.queried) > 1:
+        raise UsageError(
+            f"a context of this model is {', '.join(lists.queried)}, and a run of TREC has one id "
+            "for each list. Use --out FILE.",
+            code="bad_context",
+        )
+    (ids_T,) = lists.queried.values()
+    for user, items_K in zip(ids_T.tolist(), lists.items_TK, strict=True):
+        yield user, lists.ids.at(items_K[items_K >= 0]).tolist()

@@ -24,10 +24,11 @@ from sdgar.cli.options.shared import (
     events,
     lengths_of,
 )
-from sdgar.cli.options.values import new_file, require_new, require_new_table, saved_folder
+from sdgar.cli.options.values import new_file, require_new, require_new_table
 from sdgar.cli.reports import print_cold, print_effect, print_groups, print_report
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.errors import UsageError
+from sdgar.storage import remote
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -164,7 +165,9 @@ def evaluate(
     context: typer.Context,
     saved: Annotated[
         Path | None,
-        Option("The folder of a saved model.", "RUN", parse=saved_folder, is_argument=True),
+        Option(
+            "The folder of a saved model.", "RUN", parse=remote.fetched_folder, is_argument=True
+        ),
     ] = None,
     test: Annotated[list[Any] | None, events("--test", "Measure on these events.")] = None,
     train: Annotated[

@@ -32,21 +32,17 @@ def absolute(files: Sequence[Path | EventSource] | None) -> list[str]:
 
     They are kept in a file, so that no address of a store has its password any more.
     """
-    return [_kept(file) for file in files or ()]
-
-
-def _kept(file: Path | EventSource) -> str:
-    address = remote.address_of(file) if isinstance(file, Path) else None
-    return address or str(file.absolute())
+    return [
+        (remote.address_of(file) if isinstance(file, Path) else None) or str(file.absolute())
+        for file in files or ()
+    ]
 
 
 def bounded(files: Sequence[Path | EventSource] | None) -> list[Path | EventSource] | None:
     """Fix the last event that is read of a store, as servers may add more until a run resumes."""
-    return (
-        None
-        if files is None
-        else [file if isinstance(file, Path) else file.up_to_now() for file in files]
-    )
+    if files is None:
+        return None
+    return [file if isinstance(file, Path) else file.up_to_now() for file in files]
 
 
 def read_rows(
@@ -64,15 +60,18 @@ def read_rows(
     from sdgar.runs.run import RunData
     from sdgar.runs.succession import NEW, newest
 
-    files, tests = files or _sources(job.files), test or _sources(job.test)
+    files, test, valid = (
+        given or [source(file) for file in kept or ()]
+        for given, kept in ((files, job.files), (test, job.test), (valid, job.valid))
+    )
     data, reading = read_events(screen, "data", files, job.read_options())
     data = _with_features(screen, job, data)
     before = None if job.earlier is None else load(job.earlier)
     if before is not None and job.vanished == "keep":
         data = _with_vanished(screen, data, before)
     held_out, histories, train = None, None, data
-    if tests:
-        held_out, _ = read_events(screen, "test", tests, reading)
+    if test:
+        held_out, _ = read_events(screen, "test", test, reading)
     elif job.split != "none" and before is not None:
         parts = newest(data, before, job.split or NEW, seed=job.seed)
         print_split(screen, parts)
@@ -80,11 +79,10 @@ def read_rows(
     elif job.split != "none":
         parts = split_off(screen, data, job.split, job.seed)
         train, held_out, histories = parts.train, parts.held_out, parts.histories
-    chosen_on = valid or _sources(job.valid)
     return RunData(
         train=train,
         test=held_out,
-        valid=read_events(screen, "valid", chosen_on, reading)[0] if chosen_on else None,
+        valid=read_events(screen, "valid", valid, reading)[0] if valid else None,
         everything=data if job.keep == "all" else None,
         histories=histories,
         before=before,
@@ -129,10 +127,6 @@ def split_off(screen: Screen, data: Interactions, rule: str | None, seed: int) -
     parts = splits.split(data, rule, seed=seed)
     print_split(screen, parts)
     return parts
-
-
-def _sources(files: list[str]) -> list[Path | EventSource]:
-    return [source(file) for file in files]
 
 
 def _with_features(screen: Screen, job: Job, data: Interactions) -> Interactions:

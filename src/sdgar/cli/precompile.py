@@ -39,7 +39,9 @@ class Precompiler:
             and device in ("auto", "cpu")
             and "RANK" not in os.environ  # the other cores are for the other workers
             and _several_cores()
-            and _is_left_to_compile(system)
+            and cache_folder() is not None
+            and not is_noted(f"precompiled.{system}")
+            and importlib.util.find_spec("numba") is not None
         ):
             with suppress(OSError):  # no other process can be started
                 self._process = subprocess.Popen(
@@ -56,22 +58,20 @@ class Precompiler:
         if self._process is None:
             yield
             return
-        useful = _is_on_cpu(job)
-        self._send({"system": job.system, "settings": job.settings} if useful else {})
+        import torch
+
+        useful = job.shards is None and (job.device == "cpu" or not torch.cuda.is_available())
+        request = {"system": job.system, "settings": job.settings} if useful else {}
+        assert self._process.stdin is not None
+        with suppress(OSError):  # it has ended
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
         try:
             yield
         finally:
             self.end()
         if useful:
-            note(_name(job.system))
-
-    def _send(self, request: dict[str, Any]) -> None:
-        """Send the system and its settings, or an empty request to end the process."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with suppress(OSError):  # it has ended
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
+            note(f"precompiled.{job.system}")
 
     def end(self) -> None:
         """End the process if it runs, whatever it has compiled by now."""
@@ -85,25 +85,6 @@ def _several_cores() -> bool:
     """Return whether there is a core for another process, before torch is imported."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (usable or 1) > 1 and os.environ.get("OMP_NUM_THREADS") != "1"
-
-
-def _is_left_to_compile(system: str) -> bool:
-    """Return whether Numba is installed, and the system was never trained on this machine."""
-    if cache_folder() is None or is_noted(_name(system)):
-        return False
-    return importlib.util.find_spec("numba") is not None
-
-
-def _is_on_cpu(job: Job) -> bool:
-    """Return whether a job is a training of rows in RAM, on the CPU."""
-    import torch
-
-    return job.shards is None and (job.device == "cpu" or not torch.cuda.is_available())
-
-
-def _name(system: str) -> str:
-    """Return the name of the note that a system was trained on this machine."""
-    return f"precompiled.{system}"
 
 
 def rehearse(system: str, settings: dict[str, Any]) -> None:
@@ -125,22 +106,20 @@ def rehearse(system: str, settings: dict[str, Any]) -> None:
             FusedCpuEngine(composed, rows, seed=0, device=cpu).run_epoch(0)
 
 
-def _help() -> None:
+def _main() -> None:
     """Import what every training needs, and then compile for the requested job."""
     import sdgar.kernels.numba.epoch
     import sdgar.systems.make  # noqa: F401
 
+    def end_with_the_other() -> None:
+        sys.stdin.read()  # until the other process closes the input of this one
+        os._exit(0)
+
     request = json.loads(sys.stdin.readline() or "{}")
-    threading.Thread(target=_end_with_the_other, daemon=True).start()
+    threading.Thread(target=end_with_the_other, daemon=True).start()
     if request:
         rehearse(**request)
 
 
-def _end_with_the_other() -> None:
-    """End when the other process does, which closes the input of this one."""
-    sys.stdin.read()
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    _help()
+    _main()

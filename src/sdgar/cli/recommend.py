@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdgar._version import __version__
-from sdgar.cli.answers import show, write_answers, write_run
+from sdgar.cli.answers import show, write_answers
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events
 from sdgar.cli.options.option import Option, first_page, options_of, written_out
@@ -28,7 +26,8 @@ if TYPE_CHECKING:
     from sdgar.recommend.recommender import Recommender
 
 _OF_FILES = (
-    "user", "item", "time", "rating", "min_rating", "delimiter", "header_columns", "allow_bad_rows"
+    "user", "item", "time", "weight", "rating", "min_rating", "delimiter", "header_columns",
+    "allow_bad_rows",
 )  # fmt: skip
 """The options of reading that files of users and of histories have."""
 _OF_PROCESS = ("run", "workers", "ram", "json")
@@ -102,8 +101,7 @@ class QueryOptions:
             from sdgar.data.readers.tables import read_users
 
             context = names if names and not self.context else ("user",)
-            with _own_options():
-                found = read_users(self.users, replace(reading, context=context))
+            found = read_users(self.users, replace(reading, context=context))
             screen.say("users", f"{self.users.name}: {len(found):,} users")
             return contexts_of(found, self.context)
         if self.user and not self.context and names:
@@ -120,8 +118,7 @@ class QueryOptions:
             return new_users(self.history)
         if not self.histories:
             return None
-        with _own_options():
-            return read_events(screen, "new", self.histories, reading)[0]
+        return read_events(screen, "new", self.histories, reading)[0]
 
 
 @first_page(
@@ -191,10 +188,9 @@ def recommend(
             screen.result({"run": str(run), "k": query.k, **parts})
             return
     entries: list[dict[str, Any]] = []
-    if out is not None:
-        entries = write_answers(screen, lists_of(), out, titles, count)
-    elif trec is not None:
-        entries = write_run(screen, lists_of(), trec, titles, count)
+    if (place := out or trec) is not None:
+        is_trec = place == trec
+        entries = write_answers(screen, lists_of(), place, titles, count, as_trec=is_trec)
     else:
         keys = ["user"] if new is not None else model.about.get("context", ["user"])
         for lists in lists_of():
@@ -277,13 +273,3 @@ def new_users(histories: list[str]) -> dict[str, list[str]]:
     if len(lists) == 1:
         return {"new": lists[0]}
     return {f"new {number}": items for number, items in enumerate(lists, 1)}
-
-
-@contextmanager
-def _own_options() -> Iterator[None]:
-    """Remove options that ``sdgar recommend`` does not have from errors about a file."""
-    try:
-        yield
-    except UsageError as error:
-        text = re.sub(r", --weight-column \S+ uses the rating as the weight", "", str(error))
-        raise UsageError(text, code=error.code) from error

@@ -20,7 +20,6 @@ from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
     from sdgar.contracts import System
-    from sdgar.machine.cores import Cores
 
 _NAMES = 15
 """The width of the column of names in the list of systems."""
@@ -102,37 +101,32 @@ def doctor(as_json: Json = False) -> None:
     screen = Screen(as_json=as_json)
     cpu = cores.found()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    found: dict[str, Any] = {
-        "sdgar": __version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}",
-        "cores": cpu.machine,
-        "affinity": cpu.affinity,
-        "quota": cpu.quota,
-        "threads": cpu.threads,
-        "threads_why": cpu.why,
-        "gpu": gpu,
-        "packages": {name: _version(name) for name in _CORE},
-        "extras": {e: find_spec(module) is not None for e, module in _EXTRAS.items()},
-        "engines": _engines(ENGINES),
-    }
-    screen.say("sdgar", f"{found['sdgar']} on Python {found['python']}, {found['machine']}")
-    screen.say("cpu", _cpu(cpu))
+    python, machine = platform.python_version(), f"{platform.system()} {platform.machine()}"
+    packages = {name: _version(name) for name in _CORE}
+    extras = {extra: find_spec(module) is not None for extra, module in _EXTRAS.items()}
+    engines = _engines(ENGINES)
+    quota = "no quota" if cpu.quota is None else f"a quota of {cpu.quota:g}"
+    screen.say("sdgar", f"{__version__} on Python {python}, {machine}")
+    screen.say(
+        "cpu",
+        f"{cpu.machine} cores, of which this process may run on {cpu.affinity}, with {quota}; "
+        f"{cpu.threads} threads used ({cpu.why})",
+    )
     screen.say("gpu", gpu or "none found: training on the CPU")
-    screen.say("core", " · ".join(f"{n} {v or 'MISSING'}" for n, v in found["packages"].items()))
-    for extra, there in found["extras"].items():
+    screen.say("core", " · ".join(f"{name} {v or 'MISSING'}" for name, v in packages.items()))
+    for extra, there in extras.items():
         text = "ok" if there else f'missing (pip install "sdgar[{extra}]")'
         screen.say("extra", f"{extra} {text}")
-    for name, why in found["engines"].items():
+    for name, why in engines.items():
         screen.say("engine", f"{name}: {why}")
-    screen.result(found)
-
-
-def _cpu(cpu: Cores) -> str:
-    """Return how many cores there are, what bounds their use, and how many threads are used."""
-    quota = "no quota" if cpu.quota is None else f"a quota of {cpu.quota:g}"
-    may = f"{cpu.machine} cores, of which this process may run on {cpu.affinity}, with {quota}"
-    return f"{may}; {cpu.threads} threads used ({cpu.why})"
+    screen.result(
+        {
+            "sdgar": __version__, "python": python, "machine": machine, "cores": cpu.machine,
+            "affinity": cpu.affinity, "quota": cpu.quota, "threads": cpu.threads,
+            "threads_why": cpu.why, "gpu": gpu, "packages": packages, "extras": extras,
+            "engines": engines,
+        }
+    )  # fmt: skip
 
 
 def _engines(engines: Mapping[str, Any]) -> dict[str, str]:
@@ -195,13 +189,15 @@ def info(run: RunFolder, as_json: Json = False) -> None:
 
 
 def _print_saved(screen: Screen, found: Mapping[str, Any]) -> None:
-    data = found["data"]
+    data, can = found["data"], found["can"]
+    names = data["context"]
+    users = "users" if names == ["user"] else f"contexts ({', '.join(names)})"
     screen.say("model", f"{found['run']}: {found['system']}, {found['bytes'] / 1e6:,.1f} MB, whole")
     screen.say("options", _listed(found["settings"]) or "none")
     screen.say(
         "data",
-        f"{data['users']:,} {_contexts(data['context'])} · {data['items']:,} items · "
-        f"{data['interactions']:,} interactions · fingerprint {str(data['fingerprint'])[:16]}",
+        f"{data['users']:,} {users} · {data['items']:,} items · {data['interactions']:,} "
+        f"interactions · fingerprint {str(data['fingerprint'])[:16]}",
     )
     screen.say("made", f"{found['written']} by {found['created_by']}")
     if found["engine"] is not None:
@@ -210,48 +206,37 @@ def _print_saved(screen: Screen, found: Mapping[str, Any]) -> None:
             f"{found['best_epoch']} epochs · {found['seconds']} s · engine {found['engine']} · "
             f"protocol {found['protocol']}",
         )
-    if found["further"]:
-        said = f"from {found['further'].get('from')}, {found['further'].get('times')} times since"
+    if further := found["further"]:
+        said = f"from {further.get('from')}, {further.get('times')} times since"
         screen.say("continued", f"{said} it was trained from scratch")
     if found["test"]:
         main = _longest(found["test"])
-        screen.say(
-            "test",
-            f"{main} {_rounded(found['test'][main])}, most popular "
-            f"{_rounded(found['most_popular'].get(main))}",
-        )
+        shown, popular = _rounded(found["test"][main]), _rounded(found["most_popular"].get(main))
+        screen.say("test", f"{main} {shown}, most popular {popular}")
         screen.say("", str(found["definition"]), style="dim")
     else:
         screen.say("test", "not measured: there were no test rows")
     if found["generator"]:
         screen.say("sampler", _listed(found["generator"]))
-    able = [
-        f"{name.replace('_', ' ')} {'yes' if can else 'no'}" for name, can in found["can"].items()
-    ]
+    able = (
+        f"{name.replace('_', ' ')} {'yes' if is_able else 'no'}" for name, is_able in can.items()
+    )
     screen.say("can", " · ".join(able))
 
 
 def _print_unfinished(screen: Screen, found: Mapping[str, Any]) -> None:
+    done = "no epoch is over"
+    if found["epoch"]:
+        metric = found["settings"].get("early_stopping__metric", METRIC)
+        best = "" if found["best"] is None else f", best {metric} {_rounded(found['best'])}"
+        loss = _rounded(found["loss"])
+        done = f"epoch {found['epoch']} of pass {found['phase']!r}, loss {loss}{best}"
     screen.say("run", f"{found['run']}: {found['system']}, unfinished, by {found['created_by']}")
     screen.say("options", _listed(found["settings"]) or "the ones of the program that started it")
-    screen.say("so far", _so_far(found))
+    screen.say("so far", done)
     kept = ", ".join(found["checkpoints"])
     screen.say("kept", kept or "no checkpoint yet: the run would start again")
     screen.say("next", found["resume"] or "resume it as it was started, with resume=True")
-
-
-def _so_far(found: Mapping[str, Any]) -> str:
-    if not found["epoch"]:
-        return "no epoch is over"
-    metric = found["settings"].get("early_stopping__metric", METRIC)
-    best = "" if found["best"] is None else f", best {metric} {_rounded(found['best'])}"
-    return (
-        f"epoch {found['epoch']} of pass {found['phase']!r}, loss {_rounded(found['loss'])}{best}"
-    )
-
-
-def _contexts(names: list[str]) -> str:
-    return "users" if names == ["user"] else f"contexts ({', '.join(names)})"
 
 
 def _longest(metrics: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ from sdgar.cli.options.train import (
     read_as_before,
 )
 from sdgar.cli.options.training import require_heeded
-from sdgar.cli.options.values import run_folder, source
+from sdgar.cli.options.values import source
 from sdgar.cli.precompile import Precompiler
 from sdgar.cli.reports import print_earlier, print_result, print_system
 from sdgar.cli.training_screen import StopRequest
@@ -60,12 +60,14 @@ def train(
             is_argument=True,
         ),
     ] = None,
-    out: Annotated[Path | None, Option("Save the model here.", "RUN", parse=run_folder)] = None,
+    out: Annotated[
+        Path | None, Option("Save the model here.", "RUN", parse=remote.place_for)
+    ] = None,
     *,
     options: TrainOptions,
     ks: Ks = None,
     resume: Annotated[
-        Path | None, Option("Resume the interrupted run of RUN.", "RUN", parse=run_folder)
+        Path | None, Option("Resume the interrupted run of RUN.", "RUN", parse=remote.place_for)
     ] = None,
     overwrite: Overwrite = False,
     explain: Explain = False,

@@ -32,7 +32,6 @@ from sdgar.models.fold_in import read_rule
 from sdgar.models.model import Model
 from sdgar.models.saved import Saved, Wanted, check_csr, expect, model_class
 from sdgar.storage import arrays, folders, remote, sealed
-from sdgar.storage.remote import is_remote
 from sdgar.storage.sealed import MANIFEST, DamagedError, Tensors
 
 FORMAT = "sdgar-model"
@@ -168,7 +167,7 @@ def load(path: str | Path, *, mapped: bool = False, ram: int | None = None) -> A
 
     They are mapped, too, if they and their copies may take more than ``ram`` bytes.
     """
-    folder = remote.fetched_folder(path) if is_remote(path) else Path(path)
+    folder = remote.fetched_folder(path)
     manifest = read_manifest(folder)
     if ram is not None:
         size = sum(manifest["files"][name].get("bytes", 0) for name in FILES)

@@ -52,8 +52,10 @@ def shown(address: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-def local_path(address: str) -> Path | None:
-    """Return the path of an address of this machine, such as file:///data/events."""
+def local_path(address: str | Path) -> Path | None:
+    """Return a path, also that of file:///data/events; None for an address elsewhere."""
+    if not is_remote(address):
+        return Path(address)
     scheme, _, rest = address.partition("://")
     return Path(rest) if scheme.lower() in _HERE else None
 
@@ -125,13 +127,14 @@ def here(paths: Iterable[Any]) -> list[Any]:
     return [fetched(path) if is_remote(path) else path for path in paths]
 
 
-def fetched(address: str) -> Path:
+def fetched(address: str | Path) -> Path:
     """Copy what is at an address to the cache; return a file, a folder or a pattern of it there.
 
     Of a folder with a manifest, such as one of shards, only manifests are copied; see ``ensure``.
     """
     if (local := local_path(address)) is not None:
         return local
+    address = str(address)
     with reaching(address) as (files, path):
         if _MAGIC & set(path):
             parts = PurePosixPath(path).parts
@@ -152,7 +155,7 @@ def fetched(address: str) -> Path:
     return folder / gives
 
 
-def fetched_folder(address: str, *, lazily: bool = False) -> Path:
+def fetched_folder(address: str | Path, *, lazily: bool = False) -> Path:
     """Copy a folder that has a manifest to the cache, and return where it is.
 
     With ``lazily`` only manifests are copied now; ``ensure`` copies other files when they are
@@ -160,6 +163,7 @@ def fetched_folder(address: str, *, lazily: bool = False) -> Path:
     """
     if (local := local_path(address)) is not None:
         return local
+    address = str(address)
     with reaching(address) as (files, path):
         sizes = {_below(n, path): info["size"] for n, info in files.find(path, detail=True).items()}
         if MANIFEST not in sizes:
@@ -219,10 +223,11 @@ def seen_as(path: Path) -> str:
     return str(path) if address is None else f"{address}/{path.name}"
 
 
-def place_for(address: str) -> Path:
+def place_for(address: str | Path) -> Path:
     """Return a folder of the cache to make something in, which ``deliver`` then takes away."""
     if (local := local_path(address)) is not None:
         return local
+    address = str(address)
     name = PurePosixPath(shown(address)).name
     return _folder_for(f"to {address}", name, shown(address)) / name
 

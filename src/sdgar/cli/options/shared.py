@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from sdgar.cli.options.option import Option
-from sdgar.cli.options.values import saved_folder, source
+from sdgar.cli.options.values import source
 from sdgar.errors import UsageError
 from sdgar.settings import KS
+from sdgar.storage import remote
 
 if TYPE_CHECKING:
     from sdgar.recommend.rules import Reranking
@@ -51,7 +52,8 @@ Files = Annotated[
     ),
 ]
 RunFolder = Annotated[
-    Path, Option("The folder of a saved model.", "RUN", parse=saved_folder, is_argument=True)
+    Path,
+    Option("The folder of a saved model.", "RUN", parse=remote.fetched_folder, is_argument=True),
 ]
 
 

@@ -61,21 +61,6 @@ def source(text: str | Path | EventSource) -> Path | EventSource:
     return remote.fetched(text) if is_remote(text) else source_of(text)
 
 
-def run_folder(text: str | Path) -> Path:
-    """Parse the folder of a run; a remote one is a local folder until the run is complete."""
-    return remote.place_for(text) if is_remote(text) else Path(text)
-
-
-def fetched(text: str | Path) -> Path:
-    """Parse a file or a folder; a remote one is fetched."""
-    return remote.fetched(text) if is_remote(text) else Path(text)
-
-
-def saved_folder(text: str | Path) -> Path:
-    """Parse the folder of a saved model; a remote one is fetched."""
-    return remote.fetched_folder(text) if is_remote(text) else Path(text)
-
-
 def folder_for_files(text: str | Path) -> Path:
     """Check a folder that a command writes files into; it may exist.
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from sdgar.cli.console import Screen
+from sdgar.cli.inputs import read_events
 from sdgar.cli.options.shared import Json, Overwrite, events
-from sdgar.cli.reports import print_loaded
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 from sdgar.settings import METRIC
@@ -40,7 +40,6 @@ def blend(
     reading: ReadOptions,
 ) -> None:
     """Add the scores of two models of the same events: the sum is a model like any other."""
-    from sdgar.data.readers import read_files
     from sdgar.lab.blend import blend as added
     from sdgar.recommend.recommender import load
     from sdgar.runs.workspace import require_free
@@ -54,10 +53,7 @@ def blend(
     one, other = load(first), load(second)
     rows = None
     if valid or train:
-        files = valid or train or []
-        loaded = read_files(files, reading)
-        print_loaded(screen, "events", loaded, ", ".join(file.name for file in files))
-        rows = loaded.interactions
+        rows, _ = read_events(screen, "events", valid or train or [], reading)
     found = added(
         one, other, rows if valid else None, train=rows if train else None, weight=gamma,
         metric=metric,

@@ -10,7 +10,7 @@ import typer
 
 from sdgar.cli.console import Screen
 from sdgar.cli.options.shared import Json, Overwrite
-from sdgar.cli.options.values import bytes_of, fetched, folder_for_files
+from sdgar.cli.options.values import bytes_of, folder_for_files
 from sdgar.data.read_options import ReadOptions
 from sdgar.storage import remote
 
@@ -101,7 +101,9 @@ def shard(
 def info(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER", parser=fetched, help="Describe this folder of shards."),
+        typer.Argument(
+            metavar="FOLDER", parser=remote.fetched, help="Describe this folder of shards."
+        ),
     ],
     verify: Annotated[
         bool, typer.Option("--verify", help="Read all files, and compare their SHA-256.")

@@ -28,7 +28,6 @@ from sdgar.scale.shards.format import (
 )
 from sdgar.show import printed
 from sdgar.storage import remote
-from sdgar.storage.remote import is_remote
 from sdgar.storage.sealed import MANIFEST, read_table
 
 
@@ -164,7 +163,7 @@ class Shards(printed.Described):
         ``verify`` also computes the SHA-256 of every file, which reads all of them. The path may be
         an address such as s3://bucket/events.shards, of which files are fetched as they are needed.
         """
-        folder = remote.fetched(path) if is_remote(path) else Path(path)
+        folder = remote.fetched(path)
         return cls(folder, read_described(folder, verify=verify))
 
     @classmethod
