@@ -49,7 +49,7 @@ def test_an_export_is_written_by_its_name(data, tmp_path):
 def test_an_endpoint_is_answered_and_described(data, tmp_path):
     pytest.importorskip("fastapi", reason="the server needs an extra")
     from sdgar.serve.routes.common import ROUTERS
-    from sdgar.serve.server import ServerSettings
+    from sdgar.serve.settings import ServerSettings
 
     from .serve.conftest import Client
 

@@ -15,9 +15,9 @@ import httpx
 
 import sdgar
 from sdgar.data.synthetic import Shape, generate
-from sdgar.serve.limits import RequestLimits
 from sdgar.serve.routes.common import ServerState
-from sdgar.serve.server import ServerSettings, application_of, server_of, state_from
+from sdgar.serve.server import application_of, server_of, state_from
+from sdgar.serve.settings import RequestLimits, ServerSettings
 
 SHAPE = Shape(users=60, items=40, interactions=900, concentration=0.11)
 

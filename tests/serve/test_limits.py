@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sdgar.serve.limits import LimitedApp, RateLimiter, RequestLimits
+from sdgar.serve.limits import LimitedApp, RateLimiter
+from sdgar.serve.settings import RequestLimits
 
 Messages = list[dict[str, Any]]
 

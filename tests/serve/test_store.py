@@ -190,7 +190,7 @@ def test_rules_act_on_every_list(
             "'", '"'
         )
     )
-    client = serving(model_folder, rules=str(rules))
+    client = serving(model_folder, rules=rules)
     found = ask(client, user, k=10)[0]
     assert items_of(found)[0] == pinned
     assert "pinned" in found["items"][0]["rules"][0]

@@ -22,7 +22,7 @@ from sdgar.systems.sdsoftmax import SDSoftmax
 pytest.importorskip("fastapi", reason='the server needs the extra: pip install "sdgar[serve]"')
 
 from sdgar.serve.demo_entries import fill
-from sdgar.serve.server import ServerSettings
+from sdgar.serve.settings import ServerSettings
 from sdgar.serve.store import Database
 
 from ..serve.conftest import Live

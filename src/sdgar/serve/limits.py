@@ -11,13 +11,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sdgar.serve.problems import Refused, problem
+from sdgar.serve.settings import RequestLimits
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -35,22 +35,6 @@ _HEADERS_TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"connection: close\r\ncontent-length: 0\r\n\r\n"
 )
-
-
-@dataclass(frozen=True)
-class RequestLimits:
-    """The limits of a server on its requests."""
-
-    body_bytes: int = 1 << 20
-    """The maximum size of a body in bytes."""
-    body_seconds: float = 10.0
-    """The maximum time for a body to arrive."""
-    answer_seconds: float = 30.0
-    """The maximum time for an answer."""
-    at_once: int = 256
-    """The maximum number of requests in progress; further requests are refused."""
-    per_minute: int = 0
-    """The maximum number of requests per minute of a client (a key or an address); 0: no limit."""
 
 
 class LimitedApp:

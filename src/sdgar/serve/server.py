@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import os
 import secrets
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from pydantic import TypeAdapter
 
 from sdgar.errors import UsageError
 from sdgar.recommend.rules import Rules
@@ -26,10 +26,11 @@ from sdgar.serve.background import BackgroundTasks, PeriodicTask
 from sdgar.serve.batches import Batches
 from sdgar.serve.catalogue import EntryCache
 from sdgar.serve.coordinator import SwapCoordinator
-from sdgar.serve.limits import BoundedHttpProtocol, RequestLimits
+from sdgar.serve.limits import BoundedHttpProtocol
 from sdgar.serve.metrics import ServiceMetrics
 from sdgar.serve.routes.common import ServerState
 from sdgar.serve.service import Service, answer_batch
+from sdgar.serve.settings import ServerSettings
 from sdgar.serve.swap import MAIN, ModelSource, ServedModels, is_model
 
 log = logging.getLogger("sdgar.serve")
@@ -39,62 +40,6 @@ _SETTINGS = "SDGAR_SERVE_SETTINGS"
 _SWITCH_SECONDS = 2e-4
 """The time after which Python switches between the computing and the answering thread."""
 _EVENTS_AT_ONCE = 10_000
-
-
-@dataclass(frozen=True)
-class ServerSettings:
-    """The settings of a server."""
-
-    models: Mapping[str, tuple[str, float]]
-    """The folder and the share of users of each variant."""
-    watch: bool = False
-    """Whether the folders hold models, of which the newest answers."""
-    store: str | None = None
-    """The address of the store."""
-    rules: str | None = None
-    """The file of rules."""
-    host: str = "127.0.0.1"
-    """The address to listen on."""
-    port: int = 8000
-    """The port to listen on; 0 means any free port."""
-    workers: int = 1
-    """The number of processes that answer."""
-    group: str | None = None
-    """The name of the processes that change models together; None for a single process."""
-    keys: str = "auto"
-    """Whether requests need a key: always, never, or once the store has a key (auto)."""
-    origins: tuple[str, ...] = ()
-    """The addresses of other pages that may call the server."""
-    hosts: tuple[str, ...] = ()
-    """The names under which the server may be called; any, if empty."""
-    page: bool = True
-    """Whether there is a page at ``/``."""
-    impressions: bool = True
-    """Whether shown lists are logged."""
-    canary: bool = True
-    """Whether a new model is compared with the old one first."""
-    drain: float = 5.0
-    """The seconds for which a stopping server still accepts requests."""
-    follow: float = 0.25
-    """The seconds between two checks for new events in the store."""
-    log_requests: bool = False
-    """Whether each request is logged, without ids and keys."""
-    limits: RequestLimits = field(default_factory=RequestLimits)
-    """The limits of requests."""
-
-    def to_json(self) -> str:
-        """Return the settings as text."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> ServerSettings:
-        """Return the settings of such a text."""
-        values = json.loads(text)
-        values["limits"] = RequestLimits(**values["limits"])
-        values["models"] = {name: (path, share) for name, (path, share) in values["models"].items()}
-        for name in ("origins", "hosts"):
-            values[name] = tuple(values[name])
-        return cls(**values)
 
 
 def state_from(settings: ServerSettings) -> ServerState:
@@ -127,7 +72,7 @@ def state_from(settings: ServerSettings) -> ServerState:
     metrics = ServiceMetrics()
     recent = RecentEvents(lambda user: [] if database is None else database.events_of(user, 1000))
     impressions = ImpressionLog(database, on=settings.impressions)
-    rules = Rules.none() if settings.rules is None else Rules.read(Path(settings.rules))
+    rules = Rules.none() if settings.rules is None else Rules.read(settings.rules)
     catalogue = EntryCache(database, rules)
     if rules:
         for complaint in rules.complaints(catalogue.facts_of(models.current.first.snapshot)):
@@ -205,7 +150,7 @@ def is_loopback(host: str) -> bool:
 
 def application() -> Any:
     """Return the application of one process, whose settings are in the environment."""
-    settings = ServerSettings.from_json(os.environ[_SETTINGS])
+    settings = TypeAdapter(ServerSettings).validate_json(os.environ[_SETTINGS])
     _configure_process(settings)
     return application_of(settings, state_from(settings))
 
@@ -248,7 +193,7 @@ def serve(settings: ServerSettings, *, ready: Any = None) -> None:
     _configure_process(settings)
     if settings.workers > 1:
         shared = replace(settings, group=secrets.token_hex(4))
-        os.environ[_SETTINGS] = shared.to_json()
+        os.environ[_SETTINGS] = TypeAdapter(ServerSettings).dump_json(shared).decode()
         if ready is not None:
             ready(settings.port)
         uvicorn.run(

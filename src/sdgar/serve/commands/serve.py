@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import typer
 
 from sdgar.cli.console import Screen
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json
 from sdgar.errors import ResourceError, UsageError
+from sdgar.serve.settings import RequestLimits, ServerSettings
 from sdgar.show.printed import command
-
-if TYPE_CHECKING:
-    from sdgar.serve.server import ServerSettings
-
-_KEYS = ("auto", "always", "never")
 
 
 def serve(
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="The folder of a saved model, or of models.")
     ],
+    settings: Annotated[
+        ServerSettings,
+        (
+            "watch", "rules", "host", "port", "workers", "keys", "page", "impressions", "canary",
+            "drain", "log_requests",
+        ),
+    ],
+    limits: Annotated[RequestLimits, ("per_minute", "at_once")],
     store: Annotated[
         str | None,
         typer.Option(
@@ -33,70 +38,22 @@ def serve(
             "SDGAR_STORE is the same.",
         ),
     ] = None,
-    watch: Annotated[
-        bool,
-        typer.Option(
-            "--watch", help="RUN is a folder of models: the newest answers, once it is complete."
-        ),
-    ] = False,
     variant: Annotated[
         list[str] | None,
-        typer.Option(
-            "--variant", metavar="NAME=RUN:SHARE",
-            help="Serve another model to a share of the users, such as new=runs/b:0.1; repeatable.",
+        Option(
+            "Serve another model to a share of the users, such as new=runs/b:0.1; repeatable.",
+            metavar="NAME=RUN:SHARE",
         ),
     ] = None,
-    rules: Annotated[
-        Path | None, typer.Option("--rules", metavar="FILE", help="Re-rank by these rules (TOML).")
-    ] = None,
-    host: Annotated[
-        str, typer.Option("--host", help="Listen on this address; only this machine by default.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port.")] = (
-        8000
-    ),
-    workers: Annotated[
-        int, typer.Option("--workers", min=1, max=64, help="The number of processes.")
-    ] = 1,
-    threads: Annotated[
-        int, typer.Option("--threads", min=1, help="The number of threads of a process.")
-    ] = 1,
-    keys: Annotated[
-        str,
-        typer.Option(
-            "--keys", help="Require API keys: always, never, or once the store has one (auto)."
-        ),
-    ] = "auto",
-    origin: Annotated[
+    threads: Annotated[int, Option("The number of threads of a process.")] = 1,
+    origins: Annotated[
         list[str] | None,
-        typer.Option("--allow-origin", metavar="URL", help="Allow pages from here; repeatable."),
+        Option("Allow pages from here; repeatable.", metavar="URL", flag="--allow-origin"),
     ] = None,
-    allowed_host: Annotated[
+    hosts: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Answer only to this name; repeatable."),
+        Option("Answer only to this name; repeatable.", metavar="NAME", flag="--allow-host"),
     ] = None,
-    page: Annotated[bool, typer.Option("--page/--no-page", help="Serve the page at /.")] = True,
-    impressions: Annotated[
-        bool, typer.Option("--impressions/--no-impressions", help="Log which lists were shown.")
-    ] = True,
-    canary: Annotated[
-        bool,
-        typer.Option("--canary/--no-canary", help="Refuse a new model that differs too much."),
-    ] = True,
-    per_minute: Annotated[
-        int,
-        typer.Option("--per-minute", min=0, help="Requests a minute and client; 0: no limit."),
-    ] = 0,
-    at_once: Annotated[
-        int, typer.Option("--at-once", min=1, help="Requests in progress; more are refused.")
-    ] = 256,
-    drain: Annotated[
-        float,
-        typer.Option("--drain", min=0, help="Seconds for which a stopping server still answers."),
-    ] = 5.0,
-    log_requests: Annotated[
-        bool, typer.Option("--log-requests", help="Log each request, without ids and keys.")
-    ] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Serve recommendations, similar items, reasons, feedback and a page over HTTP.
@@ -104,32 +61,14 @@ def serve(
     The page is at /, the API below /v1, its description at /v1/openapi.json, health at /livez and
     /readyz, and metrics for Prometheus at /metrics.
     """
-    from sdgar.arguments import one_of
-
-    one_of("keys", keys, _KEYS)
     os.environ["OMP_NUM_THREADS"] = str(threads)  # libraries read it when they are imported
     require_extra()
-    from sdgar.serve.limits import RequestLimits
-    from sdgar.serve.server import ServerSettings, serve
+    from sdgar.serve.server import serve
 
-    settings = ServerSettings(
-        models=_models(run, variant or []),
-        watch=watch,
-        store=store,
-        rules=None if rules is None else str(rules),
-        host=host,
-        port=port,
-        workers=workers,
-        keys=keys,
-        origins=tuple(origin or ()),
-        hosts=tuple(allowed_host or ()),
-        page=page,
-        impressions=impressions,
-        canary=canary,
-        drain=drain,
-        log_requests=log_requests,
-        limits=RequestLimits(per_minute=per_minute, at_once=at_once),
-    )
+    settings = replace(
+        settings, models=_models(run, variant or []), store=store, limits=limits,
+        origins=tuple(origins or ()), hosts=tuple(hosts or ()),
+    )  # fmt: skip
     screen = Screen(as_json=as_json)
     serve(settings, ready=lambda port: _report(screen, settings, port))
 
@@ -219,7 +158,7 @@ class DemoPage:
         with Database.open(store) as database:
             filled = fill(database, load(out))
         screen.say("store", f"{store}: synthetic names and pictures of {filled:,} items")
-        serve(out, store=store, port=options.port)
+        serve(out, ServerSettings(port=options.port), RequestLimits(), store=store)
 
 
 DEMO = DemoPage()

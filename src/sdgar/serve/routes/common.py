@@ -15,10 +15,10 @@ from sdgar.errors import UsageError
 from sdgar.recommend.recommender import Recommender
 from sdgar.serve.access import Access
 from sdgar.serve.background import BackgroundTasks
-from sdgar.serve.limits import RequestLimits
 from sdgar.serve.metrics import ServiceMetrics
 from sdgar.serve.problems import MEDIA_TYPE, Refused
 from sdgar.serve.service import Service
+from sdgar.serve.settings import RequestLimits
 from sdgar.serve.snapshot import Snapshot
 
 if TYPE_CHECKING:
