@@ -12,16 +12,13 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sdgar.storage.sealed import DamagedError, check_file
-
-if TYPE_CHECKING:
-    from sdgar.storage.sealed import Tensors
-
+from sdgar.storage.folders import sync
+from sdgar.storage.sealed import DamagedError, Tensors, check_file
 
 _NAMES = {
     "uint64": "U64", "int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32",
@@ -64,8 +61,6 @@ def map_tensors(path: Path, *, to_change: bool = False) -> Tensors:
     With ``to_change`` they can be written to, which does not change the file. It raises
     ``ValueError`` if the file is cut or is no file of tensors. The numbers in it are not verified.
     """
-    import numpy as np
-
     whole = np.memmap(path, np.uint8, "c" if to_change else "r")
     length = int.from_bytes(whole[:8].tobytes(), "little")
     if length > len(whole) - 8:
@@ -112,8 +107,6 @@ def _header(tensors: Tensors) -> bytes:
 
 
 def _pieces(tensors: Tensors) -> Any:
-    import numpy as np
-
     yield _header(tensors)
     for tensor in _in_order(tensors).values():
         flat = np.ascontiguousarray(tensor).reshape(-1)
@@ -155,5 +148,4 @@ class MappedArrays:
             if path.name.removesuffix(".npy") not in names:
                 path.unlink()
                 continue
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+            sync(path)

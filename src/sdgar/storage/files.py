@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sdgar.errors import ResourceError, UsageError
+from sdgar.storage import folders
 from sdgar.storage.sealed import open_file
 
 
@@ -32,7 +33,7 @@ def replacing_all(targets: Sequence[Path]) -> Iterator[list[Path]]:
     try:
         yield temporaries
         for temporary in temporaries:
-            flush(temporary)
+            folders.sync(temporary)  # renamed before, a crash could leave it empty
         for temporary, target in zip(temporaries, targets, strict=True):
             temporary.replace(target)
     except OSError as error:
@@ -55,12 +56,6 @@ def _followed(target: Path) -> Path:
         what = "is a link that leads back to itself" if loop else "is there and is not a file"
         raise UsageError(f"{target} {what}. Choose another name.", code="bad_out")
     return place
-
-
-def flush(path: Path) -> None:
-    """Wait until the disk has the bytes of a file: renamed before, a crash could leave it empty."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def disk_error(path: Path, error: OSError) -> ResourceError:

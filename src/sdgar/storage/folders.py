@@ -14,7 +14,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sdgar.errors import ResourceError, UsageError
@@ -57,9 +57,9 @@ def write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def sync(folder: Path) -> None:
-    """Wait until the disk has the names in a folder."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Wait until the disk has the bytes of a file, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -106,10 +106,8 @@ def _temporary_for(target: Path) -> Path:
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 
@@ -123,6 +121,7 @@ def place_of(path: str | Path) -> Path:
     Raise if no folder can have this name, or none can be made in that place. The folder is
     replaced as a whole, so it cannot be the one the process works in.
     """
+    above_cwd = False
     try:
         place = Path(path).resolve()
         links = [one for one in (place, *place.parents) if one.is_symlink()]
@@ -136,7 +135,9 @@ def place_of(path: str | Path) -> Path:
         raise _bad_place(path, "a link leads back to itself")
     if long:
         raise _bad_place(path, f"its name has more than {_MAX_NAME_BYTES} bytes")
-    if _works_in(place):
+    with suppress(FileNotFoundError):  # the process may work in a folder that is gone
+        above_cwd = Path.cwd().is_relative_to(place)
+    if above_cwd:
         raise _bad_place(path, f"it is the folder {place}, which this process works in")
     if not above.is_dir():
         raise _bad_place(path, f"{above} is not a folder")
@@ -154,13 +155,6 @@ def _bad_place(path: object, why: str) -> UsageError:
         f"{str(path)!r} cannot be a folder for results: {why}. Choose another place.",
         code="bad_out",
     )
-
-
-def _works_in(place: Path) -> bool:
-    try:
-        return Path.cwd().is_relative_to(place)
-    except FileNotFoundError:  # the process works in a folder that is gone
-        return False
 
 
 def in_the_way(place: Path, names: list[str], what: str) -> UsageError:

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Generic, Self, TypeVar
 
 from sdgar.errors import UsageError
@@ -53,28 +52,6 @@ def locked_lines(path: Path, *, mark: Mark, what: str, empty: bool = False) -> I
         if whole < len(data):
             file.truncate(whole)
         yield file
-
-
-def read_lines(file: IO[bytes], path: Path) -> list[dict[str, Any]]:
-    """Return all lines of a locked file."""
-    file.seek(0)
-    found = []
-    for number, line in enumerate(file, start=1):
-        try:
-            found.append(dict(json.loads(line)))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise DamagedError(path, f"line {number} is not a JSON object") from error
-    return found
-
-
-def append_line(file: IO[bytes], path: Path, record: Mapping[str, Any]) -> None:
-    """Add a line to a locked file and wait until the disk has it."""
-    try:
-        file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    except OSError as error:
-        raise disk_error(path, error) from error
 
 
 def foreign_file(path: Path, what: str) -> UsageError:
@@ -128,7 +105,7 @@ class Ledger(Generic[Key]):
         self._what = what
         self._key_of = key_of
         self._empty = empty
-        self._stack = ExitStack()
+        self._open = ExitStack()
         self._file: IO[bytes] | None = None
         self._lines: dict[Key, Line] = {}
 
@@ -136,27 +113,32 @@ class Ledger(Generic[Key]):
         """Take the file, and read what is finished."""
         if self.path is None:
             return self
+        mark = {"format": self._format}
         with ExitStack() as opening:
-            held = locked_lines(
-                self.path, mark={"format": self._format}, what=self._what, empty=self._empty
+            self._file = opening.enter_context(
+                locked_lines(self.path, mark=mark, what=self._what, empty=self._empty)
             )
-            self._file = opening.enter_context(held)
-            for line in read_lines(self._file, self.path):
-                if line.get("format") != self._format:
-                    raise DamagedError(self.path, f"a line is not of the format {self._format!r}")
-                check_seal(self.path, line)
+            self._file.seek(0)
+            for number, text in enumerate(self._file, start=1):
+                line = self._parsed(text, number, self.path)
                 self._lines[self._key_of(line)] = line
-            self._stack = opening.pop_all()
+            self._open = opening.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        """Return the file back."""
-        self._stack.close()
+    def _parsed(self, text: bytes, number: int, path: Path) -> Line:
+        """Return a line; raise if it is not a sealed one of this format."""
+        try:
+            line = dict(json.loads(text))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DamagedError(path, f"line {number} is not a JSON object") from error
+        if line.get("format") != self._format:
+            raise DamagedError(path, f"a line is not of the format {self._format!r}")
+        check_seal(path, line)
+        return line
+
+    def __exit__(self, *error: object) -> None:
+        """Give the file back."""
+        self._open.close()
 
     def __iter__(self) -> Iterator[Line]:
         """Go over all lines, in the order in which they were finished."""
@@ -170,5 +152,10 @@ class Ledger(Generic[Key]):
         """Keep a finished piece of work, and wait until the disk has it."""
         line = {"format": self._format, **line}
         if self._file is not None and self.path is not None:
-            append_line(self._file, self.path, with_seal(line))
+            try:
+                self._file.write(json.dumps(with_seal(line), allow_nan=False).encode() + b"\n")
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                raise disk_error(self.path, error) from error
         self._lines[self._key_of(line)] = line

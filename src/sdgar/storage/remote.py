@@ -8,6 +8,7 @@ file, the manifest last, so that all files that a manifest names are there befor
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -29,7 +30,7 @@ _ELSEWHERE = (
     "http", "https", "memory",
 )  # fmt: skip
 """The schemes of addresses of files; stores of events have other ones."""
-_FORBIDDEN = ("PermissionError", "NoCredentialsError", "PartialCredentialsError")
+_FORBIDDEN = {"PermissionError", "NoCredentialsError", "PartialCredentialsError"}
 """The names of errors for a lack of permission."""
 
 
@@ -91,16 +92,16 @@ def reaching(address: str) -> Iterator[tuple[Any, str]]:
             f"there is nothing at {place}. Check the bucket and the path.", code="no_such_file"
         ) from error
     except Exception as error:
-        if any(kind.__name__ in _FORBIDDEN for kind in type(error).__mro__):
-            raise ResourceError(
-                f"{place}: there is no permission ({type(error).__name__}). Check the credentials, "
-                "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what they allow.",
-                code="no_permission",
-            ) from error
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_error(cache(), error) from error
+        kinds = {kind.__name__ for kind in type(error).__mro__}
+        why, cure, code = "cannot be reached", "network and the endpoint", "unreachable"
+        if kinds & _FORBIDDEN:
+            why, cure, code = "may not be used", "credentials and what they allow", "no_permission"
         raise ResourceError(
-            f"{place} cannot be reached ({type(error).__name__}). Check the network and the "
-            "endpoint, and run the command again: what was copied stays.",
-            code="unreachable",
+            f"{place} {why} ({type(error).__name__}). Check the {cure}, and run the command again: "
+            "what was copied stays.",
+            code=code,
         ) from error
 
 
@@ -109,7 +110,6 @@ ORIGIN = ".origin.json"
 CACHE = "SDGAR_CACHE"
 """The environment variable that names the folder of the cache."""
 _MAGIC = frozenset("*?[")
-_BLOCK = 8 << 20
 _DEPTH = 64
 """The most folders above a file in which its origin is looked for."""
 
@@ -136,23 +136,21 @@ def fetched(address: str | Path) -> Path:
         return local
     address = str(address)
     with reaching(address) as (files, path):
-        if _MAGIC & set(path):
-            parts = PurePosixPath(path).parts
-            plain = next(n for n, part in enumerate(parts) if _MAGIC & set(part))
-            base, gives = str(PurePosixPath(*parts[:plain])), "/".join(parts[plain:])
-            names = sorted(files.glob(path))
-        elif files.exists(f"{path}/{MANIFEST}"):
+        if files.exists(f"{path}/{MANIFEST}"):
             return fetched_folder(address, lazily=True)
-        elif files.isdir(path):
-            base, gives, names = path, "", sorted(files.find(path))
+        if files.isdir(path):
+            base, wanted, names = path, "", sorted(files.find(path))
         else:
-            base, gives, names = str(PurePosixPath(path).parent), PurePosixPath(path).name, [path]
+            parts = PurePosixPath(path).parts
+            plain = next((n for n, part in enumerate(parts) if _MAGIC & set(part)), len(parts) - 1)
+            base, wanted = str(PurePosixPath(*parts[:plain])), "/".join(parts[plain:])
+            names = sorted(files.glob(path)) if _MAGIC & set(path) else [path]
         if not names:
             raise FileNotFoundError(address)
-        folder = _folder_for(address, gives)
+        folder = _folder_for(address, wanted)
         for name in names:
             _fetch(files, name, folder / _below(name, base))
-    return folder / gives
+    return folder / wanted
 
 
 def fetched_folder(address: str | Path, *, lazily: bool = False) -> Path:
@@ -188,7 +186,7 @@ def ensure(path: Path) -> None:
     with reaching(_origin(folder)["address"]) as (files, base):
         table = read_table(path.parent / MANIFEST)["files"]
         with _arriving(path) as part:
-            _copy(files, f"{base}/{path.relative_to(folder).as_posix()}", part)
+            files.get_file(f"{base}/{path.relative_to(folder).as_posix()}", str(part))
             try:
                 check_file(part, {part.name: table.get(path.name)})
             except DamagedError as error:
@@ -197,23 +195,15 @@ def ensure(path: Path) -> None:
 
 def origin_of(path: Path) -> Path | None:
     """Return the folder of the cache that a path lies in and that has an address, if any."""
-    above = (folder for folder in list(path.parents)[:_DEPTH] if _is_from_elsewhere(folder))
-    return next(above, None)
-
-
-def _is_from_elsewhere(folder: Path) -> bool:
-    """Return whether a folder has an address; one whose name cannot be has none."""
-    try:
-        return (folder / ORIGIN).exists()
-    except OSError:
-        return False
+    return next((folder for folder in list(path.parents)[:_DEPTH] if _origin(folder)), None)
 
 
 def address_of(path: Path) -> str | None:
     """Return the address that ``fetched`` gave a path for; None for any other path."""
     for folder in [path, *path.parents][:_DEPTH]:
-        if _is_from_elsewhere(folder) and folder / _origin(folder)["gives"] == path:
-            return _origin(folder)["address"]
+        origin = _origin(folder)
+        if origin and folder / origin["gives"] == path:
+            return origin["address"]
     return None
 
 
@@ -284,8 +274,12 @@ def _folder_for(key: str, gives: str = "", address: str | None = None) -> Path:
 
 
 def _origin(folder: Path) -> dict[str, str]:
-    """Return the address and the requested path of a folder of the cache."""
-    return read_table(folder / ORIGIN)
+    """Return the address and the requested path of a folder of the cache; empty for any other."""
+    try:
+        known = (folder / ORIGIN).exists()
+    except OSError:  # a name that no file can have
+        known = False
+    return read_table(folder / ORIGIN) if known else {}
 
 
 def _fetch(files: Any, name: str, target: Path) -> None:
@@ -297,7 +291,7 @@ def _fetch(files: Any, name: str, target: Path) -> None:
         return
     note.unlink(missing_ok=True)
     with _arriving(target) as part:
-        _copy(files, name, part)
+        files.get_file(name, str(part))
     if len(stamp) > 1:  # a size alone does not show that a file has changed
         with replacing(note) as temporary:
             temporary.write_text(json.dumps(stamp))
@@ -313,16 +307,6 @@ def _arriving(target: Path) -> Iterator[Path]:
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _copy(files: Any, name: str, target: Path) -> None:
-    """Copy the bytes of a file, a bounded block at a time."""
-    with files.open(name, "rb") as source, target.open("wb") as copy:
-        while block := source.read(_BLOCK):
-            try:
-                copy.write(block)
-            except OSError as error:  # of the disk here, and not of the other side
-                raise disk_error(target, error) from error
 
 
 def _below(name: str, base: str) -> str:

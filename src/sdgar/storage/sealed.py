@@ -15,7 +15,8 @@ import math
 import os
 import stat
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -173,15 +174,7 @@ def read_file(path: Path, files: Mapping[str, Any]) -> bytes:
 def check_file(path: Path, files: Mapping[str, Any]) -> None:
     """Raise if the bytes of a file differ from its manifest; they are read in pieces."""
     seal, digest, found = _seal_in(path, files), hashlib.sha256(), 0
-    try:
-        file = open_file(path)
-    except NotAFileError as error:
-        raise DamagedError(path, str(error)) from error
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise DamagedError(path, "the file is missing") from error
-    except OSError as error:
-        raise ResourceError(f"cannot read {path}: {error.strerror}.", code="unreadable") from error
-    with file:
+    with _opened(path) as file:
         while piece := file.read(_AT_ONCE):
             digest.update(piece)
             found += len(piece)
@@ -236,12 +229,19 @@ def open_file(path: Path) -> io.BufferedReader:
 
 
 def _read_bytes(path: Path, most: int) -> bytes:
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise DamagedError(path, f"it has {size:,} bytes, at most {most:,} are expected")
+        return file.read(size + 1)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file to read; raise errors that name it."""
     try:
         with open_file(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > most:
-                raise DamagedError(path, f"it has {size:,} bytes, at most {most:,} are expected")
-            return file.read(size + 1)
+            yield file
     except NotAFileError as error:
         raise DamagedError(path, str(error)) from error
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -249,6 +249,4 @@ def _read_bytes(path: Path, most: int) -> bytes:
     except OSError as error:
         raise ResourceError(f"cannot read {path}: {error.strerror}.", code="unreadable") from error
     except MemoryError as error:
-        raise ResourceError(
-            f"cannot read {path}: its {size:,} bytes do not fit in memory.", code="out_of_memory"
-        ) from error
+        raise ResourceError(f"{path} does not fit in RAM.", code="out_of_memory") from error

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from sdgar.data.read_options import ReadOptions
@@ -41,29 +39,6 @@ class Decided:
     def options(self, options: ReadOptions) -> ReadOptions:
         """Return the options with what was decided."""
         return options if self.min_rating is None else replace(options, min_rating=self.min_rating)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return this as plain values, for JSON."""
-        return {
-            "rows": self.rows,
-            "types": {role: dtype.base_type().__name__ for role, dtype in self.types.items()},
-            "form": None if self.form is None else [self.form.written, self.form.unit],
-            "min_rating": self.min_rating,
-        }
-
-    @classmethod
-    def of_dict(cls, table: dict[str, Any]) -> Decided:
-        """Return what ``as_dict`` gave; dates are in microseconds wherever rows are read."""
-        types = {role: _type(name) for role, name in table["types"].items()}
-        form = None if table["form"] is None else TimeForm(*table["form"])
-        return cls(table["rows"], types, form, table["min_rating"])
-
-
-def _type(name: str) -> pl.DataType:
-    if name == "Datetime":
-        return pl.Datetime("us")
-    made: pl.DataType = getattr(pl, name)()
-    return made
 
 
 class Survey:
