@@ -438,12 +438,6 @@ def test_nothing_to_leave_out_leaves_everything_as_it_is():
     assert at_least(everything) is everything
 
 
-def test_a_negative_minimum_is_refused():
-    everything = Interactions.from_arrays(np.array([1]), np.array([1]))
-    with pytest.raises(UsageError, match="got -1"):
-        at_least(everything, users=-1)
-
-
 # Writing
 
 

@@ -19,7 +19,7 @@ from sdgar.evaluation.measures import DEFINITIONS
 from sdgar.lab.compare import compare
 from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.files import comparison_figure
-from sdgar.lab.paper.measurements import Pace, Piece
+from sdgar.lab.paper.measurements import Piece
 from sdgar.lab.tune import searched_of, tune
 from sdgar.show import progress
 from sdgar.systems.bpr import BPR
@@ -314,7 +314,7 @@ def test_the_reason_why_a_fast_engine_was_not_used_is_reported():
     assert "fused-cpu cannot: it has no code for the discriminator Adapter" in why
 
 
-def test_pieces_of_the_paper_are_named_in_words_and_say_what_is_left():
+def test_pieces_of_the_paper_are_named_in_words():
     key = {"data": "citeulike", "real": False, "system": "bpr", "seed": 0, "protocol": "validated",
            "settings": {}, "label": "bpr"}  # fmt: skip
     piece = Piece(key=key, measure=lambda _: {}, seconds=60.0)
@@ -322,12 +322,6 @@ def test_pieces_of_the_paper_are_named_in_words_and_say_what_is_left():
     timed = {"system": "sdgar", "users": 1250, "device": "cpu", "like": "amazon"}
     said = Piece(key=timed, measure=lambda _: {}, seconds=1.0).label
     assert said == "sdgar, 1,250 users, on cpu, the shape of amazon"
-    pace = Pace(240.0)
-    pace.passed(piece, None)
-    assert pace.sentence == ""
-    pace.passed(piece, 120.0)  # twice as slow as was guessed
-    assert pace.sentence == " · some 4 minutes left"
-    assert np.isclose(pace.guessed, 120.0)
 
 
 def test_a_model_that_is_behind_most_popular_is_reported(capsys):

@@ -1,4 +1,4 @@
-"""The cost of clusters follows from the reports; bytes are those that training is refused by."""
+"""The cost of clusters follows from the reports; training is refused by the same bytes."""
 
 from __future__ import annotations
 

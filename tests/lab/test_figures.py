@@ -10,7 +10,6 @@ from sdgar.cli.app import app
 from sdgar.runs.figures import (
     LEAST_EVALUATIONS,
     draw_run,
-    draw_training,
     first_pass,
     training_figure,
 )
@@ -53,11 +52,6 @@ def test_epochs_after_the_last_look_go_on_with_all_rows():
     assert above.get_legend().get_texts()[1].get_text() == "all rows from here on: 0.2000"
     restarted = [("final", EpochRecord(1, 1.0, 0.1))]
     assert [record.epoch for record in first_pass(chosen + restarted)] == [1, 2]
-
-
-def test_the_picture_is_a_png(tmp_path):
-    path = draw_training(LOG, tmp_path / "a.png", title="t", metric="NDCG@50")
-    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_missing_matplotlib_is_said_with_its_cure(monkeypatch):

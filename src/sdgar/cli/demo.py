@@ -33,7 +33,7 @@ def demo(
     """Make data, train, compare with most-popular, save, draw, recommend."""
     from sdgar.data.synthetic import generate
     from sdgar.data.synthetic_shape import PRESETS
-    from sdgar.runs.figures import draw_training, first_pass
+    from sdgar.runs.figures import draw_run
     from sdgar.runs.job import Job
     from sdgar.runs.run import RunData
     from sdgar.systems.sdsoftmax import SDSoftmax
@@ -56,8 +56,8 @@ def demo(
         print_report(
             screen, result.test, result.popular, recipe_of(estimator).name, explain=explain
         )
-    picture = draw_training(
-        first_pass(result.log),
+    picture = draw_run(
+        result.log,
         out / "training.png",
         title=f"{recipe_of(estimator).name} on the demo data, seed {seed}",
         metric=estimator.early_stopping.metric,
@@ -67,7 +67,8 @@ def demo(
     lists = result.model.recommend_lists([some], k=5)
     screen.say("for you", f"five items that {some} does not have yet")
     show(screen, lists, ["user"])
-    screen.say("saved", f"{out} (model, log.jsonl, {picture.name})")
+    files = ("model", "log.jsonl", *([picture.name] if picture else []))
+    screen.say("saved", f"{out} ({', '.join(files)})")
     first = lists.dicts()[0]["items"][0]["item"]
     screen.say("next", command("sdgar", "recommend", out, "--user", some, "-k", 10))
     screen.say("next", command("sdgar", "similar", out, "--item", first))

@@ -103,23 +103,21 @@ def blend(
 
 
 def _require_alike(first: Recommender, second: Recommender) -> None:
-    for what, one, other in (
-        ("users", first.users, second.users),
-        ("items", first.items, second.items),
-    ):
-        if not np.array_equal(one.values, other.values):
+    one, other = (
+        {
+            "users": m.users.values,
+            "items": m.items.values,
+            "numbers of rows": m.history.indptr_U1,
+            "rows": m.history.items_E,
+        }
+        for m in (first, second)
+    )
+    for what, values in one.items():
+        if not np.array_equal(values, other[what]):
             raise UsageError(
-                f"the two models have different {what}: {len(one):,} and {len(other):,}. Train "
-                "both on the same events.",
+                f"the two models have different {what}. Train both on the same events.",
                 code="other_data",
             )
-    rows = [(m.history.indptr_U1, m.history.items_E) for m in (first, second)]
-    if not all(np.array_equal(*arrays) for arrays in zip(*rows, strict=True)):
-        raise UsageError(
-            "the two models were trained on different events of the same users and items. Train "
-            "both on the same events.",
-            code="other_data",
-        )
 
 
 def _trained(

@@ -156,7 +156,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Systems on the same rows, the best first, then those that failed."""
+    """Systems on the same rows, the best first, then the failed ones."""
 
     conditions: Conditions
     """The rows, the protocol, the seeds and the metrics that all systems share."""
@@ -174,7 +174,7 @@ class Comparison:
 
     @property
     def definition(self) -> str:
-        """The sentences that say how the lists were made; those of the first fold."""
+        """The sentences that say how the lists were made, in the first fold."""
         if not self.standings:
             return ""
         said = self.standings[0].runs[0].definition

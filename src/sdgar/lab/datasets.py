@@ -304,20 +304,18 @@ class _ProgressBar:
 
 def _web_address(url: str) -> str:
     """Return an address if it is one of the web and has no password; raise otherwise."""
-    parts: Any = None
+    wrong = "it names no server of the web"
     try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        parts: Any = urlsplit(url)
         parts.netloc.encode("idna")
-        wrong = "" if valid else "it names no server of the web"
+        if "@" in parts.netloc:
+            wrong = "it holds a user name, and none is ever sent. Leave out what is before the @"
+        elif parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return url
     except ValueError as error:
         wrong = str(error)
-    if parts is not None and "@" in parts.netloc:
-        wrong = "it holds a user name, and none is ever sent. Leave out what is before the @"
-    if wrong:
-        shown = re.sub("//[^/]*@", "//…@", url)  # passwords are not repeated
-        raise UsageError(
-            f"a download needs a URL that starts with https:// or http://, got {shown!r}: {wrong}.",
-            code="bad_url",
-        )
-    return url
+    shown = re.sub("//[^/]*@", "//…@", url)  # passwords are not repeated
+    raise UsageError(
+        f"a download needs a URL that starts with https:// or http://, got {shown!r}: {wrong}.",
+        code="bad_url",
+    )

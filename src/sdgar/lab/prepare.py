@@ -54,7 +54,7 @@ def prepare(name: str, raw: Path, *, allow_bad_rows: bool = False) -> Prepared:
     if read.n_bad and not allow_bad_rows:
         raise DataError(
             f"{raw}: {read.n_bad:,} lines are malformed; a line is "
-            f"{FORMATS[dataset.format].layout}. {read.quote_bad()}. Get the file again, or "
+            f"{FORMATS[dataset.format].layout}. {read.bad}. Get the file again, or "
             "leave such lines out with --allow-bad-rows (allow_bad_rows=True in Python).",
             code="bad_rows",
         )
@@ -68,7 +68,7 @@ def prepare(name: str, raw: Path, *, allow_bad_rows: bool = False) -> Prepared:
     if dataset.sha256 not in (None, sha256):
         notes.append(f"The raw file is not the one we know: its SHA-256 is {sha256}.")
     if read.n_bad:
-        notes.append(f"{read.n_bad:,} malformed lines were left out. {read.quote_bad()}.")
+        notes.append(f"{read.n_bad:,} malformed lines were left out. {read.bad}.")
     return Prepared(dataset, interactions, raw, sha256, tuple(notes))
 
 
@@ -135,41 +135,29 @@ class _Read:
     """The number of good rows with too low a score."""
     n_bad: int
     """The number of malformed lines."""
-    bad: pl.DataFrame
-    """The first malformed lines."""
-
-    def quote_bad(self) -> str:
-        shown = [
-            f"line {number}: {line[:_SHOWN_CHARACTERS]!a}" for number, line in self.bad.iter_rows()
-        ]
-        more = self.n_bad - len(shown)
-        return "; ".join(shown) + (f"; and {more:,} more" if more else "")
+    bad: str
+    """The first malformed lines, quoted, and how many more there are."""
 
 
 def _read(dataset: Dataset, raw: Path) -> _Read:
-    kept, bad, n_good, n_bad = [], [], 0, 0
+    bad: list[tuple[Any, ...]] = []
+    kept, n_good, n_bad = [], 0, 0
     for lines in numbered_lines(read_blocks(raw, dataset.member)):
-        rows = FORMATS[dataset.format].parse(lines)
-        n_good += rows.good.height
-        n_bad += rows.bad.height
+        parsed = FORMATS[dataset.format].parse(lines)
+        n_good += parsed.good.height
+        n_bad += parsed.bad.height
         # Low scores go at once, and few bad lines stay: a block is small, the file is not.
-        kept.append(_positive(rows.good, dataset.min_score))
-        bad.append(rows.bad.head(_SHOWN_BAD_LINES))
+        rows = parsed.good
+        if dataset.min_score is not None:
+            rows = rows.filter(pl.col("score") > dataset.min_score).drop("score")
+        kept.append(rows)
+        bad += parsed.bad.head(_SHOWN_BAD_LINES - len(bad)).rows()
     if not kept:
         raise DataError(f"{raw} is empty. Get the file again.", code="empty_input")
     positive = pl.concat(kept)
-    return _Read(
-        rows=positive,
-        n_low=n_good - positive.height,
-        n_bad=n_bad,
-        bad=pl.concat(bad).head(_SHOWN_BAD_LINES),
-    )
-
-
-def _positive(rows: pl.DataFrame, min_score: float | None) -> pl.DataFrame:
-    if min_score is None:
-        return rows
-    return rows.filter(pl.col("score") > min_score).drop("score")
+    quoted = "; ".join(f"line {number}: {line[:_SHOWN_CHARACTERS]!a}" for number, line in bad)
+    quoted += f"; and {n_bad - len(bad):,} more" if n_bad > len(bad) else ""
+    return _Read(rows=positive, n_low=n_good - positive.height, n_bad=n_bad, bad=quoted)
 
 
 def _interactions(dataset: Dataset, raw: Path, read: _Read) -> Interactions:
@@ -248,16 +236,13 @@ def at_least(interactions: Interactions, *, users: int = 0, items: int = 0) -> I
     With both, each pass can undo the other, so they alternate until nothing changes. What is
     left does not depend on the order; with equal numbers it is the k-core.
     """
-    for what, number in (("users", users), ("items", items)):
-        if number < 0:
-            raise UsageError(f"{what} must be 0 or more, got {number}.", code="bad_minimum")
     users_E, items_E = interactions.users_E, interactions.items_E
     keep_E = np.ones(len(interactions), np.bool_)
     by_user_E = np.zeros(len(interactions), np.bool_)
     while True:
-        few_E = keep_E & (_count(users_E[keep_E], interactions.n_users)[users_E] < users)
+        few_E = keep_E & (_counts(users_E[keep_E], interactions.n_users)[users_E] < users)
         keep_E, by_user_E = keep_E & ~few_E, by_user_E | few_E
-        rare_E = keep_E & (_count(items_E[keep_E], interactions.n_items)[items_E] < items)
+        rare_E = keep_E & (_counts(items_E[keep_E], interactions.n_items)[items_E] < items)
         keep_E = keep_E & ~rare_E
         if not rare_E.any():
             break
@@ -271,7 +256,7 @@ def at_least(interactions: Interactions, *, users: int = 0, items: int = 0) -> I
     return _without(left, ~keep_E[~by_user_E], f"item_below_{items}")
 
 
-def _count(index_E: NDArray[np.integer[Any]], size: int) -> NDArray[np.intp]:
+def _counts(index_E: NDArray[np.integer[Any]], size: int) -> NDArray[np.intp]:
     return np.bincount(index_E, minlength=size)
 
 

@@ -44,11 +44,11 @@ _INTEGER = "(?:0|[1-9][0-9]{0,17})"  # fits int64, and has one spelling only
 _TEXT = "[!#-+\\--~]{1,256}"  # printable ASCII without blank, comma and quote
 _SECONDS = "[0-9]{1,10}"
 
-Parser: TypeAlias = "Callable[[pl.DataFrame], Rows]"
+Parser: TypeAlias = "Callable[[pl.DataFrame], ParsedLines]"
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ParsedLines:
     """The rows that some lines hold."""
 
     good: pl.DataFrame
@@ -157,14 +157,14 @@ def _frame(whole: bytes, number: int) -> pl.DataFrame:
 def _pattern(pattern: str, **columns: pl.Expr) -> Parser:
     """Return a parser of lines that are one row each; the named groups become ``columns``."""
 
-    def parse(lines: pl.DataFrame) -> Rows:
+    def parse(lines: pl.DataFrame) -> ParsedLines:
         table = (
             lines.with_columns(pl.col("line").str.extract_groups(f"^{pattern}$").alias("group"))
             .unnest("group")
             .with_columns(**columns)
         )
         bad = pl.any_horizontal(pl.col(list(columns)).is_null())
-        return Rows(
+        return ParsedLines(
             good=table.filter(~bad).select(list(columns)),
             bad=table.filter(bad).select("number", "line"),
         )
@@ -172,7 +172,7 @@ def _pattern(pattern: str, **columns: pl.Expr) -> Parser:
     return parse
 
 
-def _parse_libraries(lines: pl.DataFrame) -> Rows:
+def _parse_libraries(lines: pl.DataFrame) -> ParsedLines:
     """Parse lines of one user each, numbered from 0: the number of articles, then their ids."""
     shape = f"^{_INTEGER}(?: {_INTEGER})*$"
     ids = pl.col("line").str.split(" ").cast(pl.List(pl.Int64), strict=False)
@@ -185,7 +185,7 @@ def _parse_libraries(lines: pl.DataFrame) -> Rows:
         user=pl.col("number").cast(pl.Int64) - 1, item=pl.col("ids").list.slice(1)
     )
     # An empty library has no row; Polars 1 would explode it to a row without an item.
-    return Rows(
+    return ParsedLines(
         good=good.filter(pl.col("item").list.len() > 0).explode("item"),
         bad=table.filter(~pl.col("fits")).select("number", "line"),
     )

@@ -23,9 +23,15 @@ LEAST_EVALUATIONS = 3
 
 
 def draw_run(
-    log: Sequence[tuple[Phase, EpochRecord]], path: Path, *, title: str, metric: str, rows: str
+    log: Sequence[tuple[Phase, EpochRecord]],
+    path: Path,
+    *,
+    title: str,
+    metric: str,
+    popular: float | None = None,
+    rows: str = "validation",
 ) -> Path | None:
-    """Draw the pass that chose the epoch, next to the log of a saved run.
+    """Draw the pass that chose the epoch, next to the log of a saved run; return the picture.
 
     Nothing is drawn if there were too few evaluations, matplotlib is not installed, or the disk
     refuses: the run is whole without its picture.
@@ -34,7 +40,8 @@ def draw_run(
     if sum(record.metric is not None for record in chosen) < LEAST_EVALUATIONS:
         return None
     try:
-        training_figure(chosen, title=title, metric=metric, rows=rows).savefig(path)
+        figure = training_figure(chosen, title=title, metric=metric, popular=popular, rows=rows)
+        figure.savefig(path)
     except (ResourceError, OSError):
         return None
     return path
@@ -46,19 +53,6 @@ def first_pass(log: Sequence[tuple[Phase, EpochRecord]]) -> list[EpochRecord]:
     final = [record for phase, record in log if phase == "final"]
     goes_on = chosen and final and final[0].epoch == chosen[-1].epoch + 1
     return chosen + final if goes_on else chosen
-
-
-def draw_training(
-    log: Sequence[EpochRecord],
-    path: Path,
-    *,
-    title: str,
-    metric: str,
-    popular: float | None = None,
-) -> Path:
-    """Write loss and metric over epochs as a PNG."""
-    training_figure(log, title=title, metric=metric, popular=popular).savefig(path)
-    return path
 
 
 def training_figure(

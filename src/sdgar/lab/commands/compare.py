@@ -239,7 +239,7 @@ def tune(
     """Search a system's settings for the best --metric on validation rows.
 
     Settings that are given (--set) are not searched. Test rows play no part: without --test they
-    are first split off as `sdgar train` does, and left alone; those of --test are only read to
+    are first split off as `sdgar train` does, and left alone; the rows of --test are only read to
     check that none of them is a training row. Trials that fall behind the median of earlier ones
     are given up. The same seed gives the same trials. With --study the same command resumes after
     an interruption, and one with more --trials adds to them.

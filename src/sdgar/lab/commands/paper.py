@@ -78,9 +78,7 @@ def paper(
     if len(todo) > 1:
         everything = [one for pieces in todo.values() for one in pieces]
         screen.say("plan", f"all of it: {len(everything)} pieces, {_guess(everything)}")
-    screen.say(
-        "", "The guess is for two free cores. Each piece says when it is done what is left here."
-    )
+    screen.say("", "The guess is for two free cores.")
     with StopRequest() as stop, work(screen, len(todo) + sum(map(len, todo.values()))) as watch:
         written = experiments.run(chosen, out, options, watch=watch, stop=stop)
     for path in written:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sdgar.errors import unknown_name
 from sdgar.lab.paper.accuracy import SENSITIVITY, TABLE1, TABLE2, TREND
-from sdgar.lab.paper.measurements import Experiment, Pace, PaperOptions, measured
+from sdgar.lab.paper.measurements import Experiment, PaperOptions, measured
 from sdgar.lab.paper.seconds import BY_ITEMS, TIME
 from sdgar.runs.watching import Stop, Watch, Work
 from sdgar.storage.folders import in_the_way
@@ -37,13 +37,12 @@ def run(
     for experiment in experiments:
         _require_free(out, experiment.name)
     todo = {experiment.name: experiment.pieces(options) for experiment in experiments}
-    pace = Pace(sum(one.seconds for pieces in todo.values() for one in pieces))
     written = []
     for experiment in experiments:
         name = experiment.name
         path = out / f"{name}.jsonl"
         work = Work(watch, stop, f"What is finished is kept in {path}; the same command resumes.")
-        rows = measured(todo[name], path, options.device, work, pace)
+        rows = measured(todo[name], path, options.device, work)
         work.begin(f"{name}: tables and figures")
         experiment.sheet(rows, options).write(out, name, experiment.title, rows)
         work.end("written", str(out / f"{name}.md"))

@@ -101,53 +101,20 @@ class Experiment:
     """The function that returns the table and the picture of the measured rows."""
 
 
-@dataclass(slots=True)
-class Pace:
-    """An estimate of the remaining time, from the measurements so far."""
-
-    guessed: float
-    """The seconds of the measurements that are left, by guesses made beforehand."""
-    tried: float = 0.0
-    """The seconds that were guessed for the measurements that were made now."""
-    taken: float = 0.0
-    """The seconds that the measurements made now really took."""
-
-    def passed(self, one: Piece, seconds: float | None) -> None:
-        """Note that a measurement is over; without seconds, it was made earlier."""
-        self.guessed -= one.seconds
-        if seconds is not None:
-            self.tried += one.seconds
-            self.taken += seconds
-
-    @property
-    def sentence(self) -> str:
-        """The remaining time in words."""
-        if not self.tried or self.guessed < 1e-9:
-            return ""
-        minutes = self.guessed * self.taken / self.tried / 60
-        return f" · some {minutes:.0f} minutes left" if minutes >= 1 else " · under a minute left"
-
-
-def measured(
-    wanted: Sequence[Piece], path: Path, device: str, work: Work, pace: Pace | None = None
-) -> list[Row]:
+def measured(wanted: Sequence[Piece], path: Path, device: str, work: Work) -> list[Row]:
     """Return the rows of all measurements, then the rows of other devices.
 
     What was measured before is read from the file and not measured again.
     """
-    pace = pace or Pace(sum(one.seconds for one in wanted))
     with ledger(path) as lines:
         for one in wanted:
             line, label = lines.find(_name(one.key)), "before"
-            pace_of_now = None
             if line is None:
                 work.require_going()
                 loop = FitOptions(epochs=one.epochs, early_stopping=False)
                 line, label = measured_line(one, device, work.begin(one.label, loop)), "done"
                 lines.add(line)
-                pace_of_now = line["seconds"]
-            pace.passed(one, pace_of_now)
-            work.end(label, f"{one.label}: {line['seconds']:.1f} s{pace.sentence}")
+            work.end(label, f"{one.label}: {line['seconds']:.1f} s")
         found = {_name(line["key"]): line for line in lines}
     own = {_name(one.key): _anywhere(one.key) for one in wanted}
     other = (
