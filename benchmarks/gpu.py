@@ -46,7 +46,8 @@ from sdgar.samplers.generator import Frozen, health
 from sdgar.samplers.static import Popularity, Uniform
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
-from sdgar.training.fit import FitOptions, fit
+from sdgar.training.loop import fit
+from sdgar.training.records import FitOptions
 
 STARTED = time.perf_counter()
 SAMPLERS = ("uniform", "popularity", "decomposable")

@@ -14,7 +14,7 @@ import sdgar
 from sdgar.errors import UsageError
 from sdgar.show import progress
 from sdgar.systems.recipe import recipe_of
-from sdgar.training.fit import EpochRecord
+from sdgar.training.records import EpochRecord
 
 from .cli.test_cli import sdgar as command
 

@@ -15,8 +15,8 @@ import sdgar
 from sdgar.engines import choose
 from sdgar.errors import SdgarWarning
 from sdgar.settings import Setting, settings_of
+from sdgar.systems.defaults import EarlyStopping
 from sdgar.systems.names import SYSTEMS
-from sdgar.training.settings import EarlyStopping
 
 KINDS = pytest.mark.parametrize("kind", SYSTEMS.values(), ids=SYSTEMS)
 

@@ -29,8 +29,8 @@ from sdgar.runs.watching import Unwatched, Work, never
 from sdgar.runs.workspace import Workspace
 from sdgar.storage import sealed
 from sdgar.training import checkpoint_file
-from sdgar.training.fit import EpochRecord
-from sdgar.training.identity import as_json
+from sdgar.training.checkpoint_file import as_json
+from sdgar.training.records import EpochRecord
 
 from ..cli.test_cli import Done, sdgar
 from ..recommend.test_artifact import a_model, change_tensors, edit_manifest, same

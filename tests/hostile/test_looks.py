@@ -32,7 +32,7 @@ from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.systems.solver import MostPopular
 from sdgar.systems.warp import WARP
-from sdgar.training.fit import EpochRecord, FitOptions
+from sdgar.training.records import EpochRecord, FitOptions
 
 from ..cli.test_cli import result_of, sdgar
 from .cases import Case, check, table

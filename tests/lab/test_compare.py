@@ -343,7 +343,7 @@ def test_systems_are_named_once_and_there_must_be_some(conditions):
 
 
 def test_the_papers_protocol_chooses_its_epoch_on_test_rows(conditions, monkeypatch):
-    monkeypatch.setattr("sdgar.training.protocols.PAPER_EPOCHS", 5)
+    monkeypatch.setattr("sdgar.training.fitting.PAPER_EPOCHS", 5)
     found = compare(candidates()[:2], replace(conditions, protocol="paper", seeds=(0,)))
     model = recipe_of(BPR(**QUICK)).fit(
         Fit(rows=conditions.folds[0].train, test=conditions.folds[0].held_out, protocol="paper")

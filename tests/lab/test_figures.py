@@ -13,7 +13,7 @@ from sdgar.runs.figures import (
     first_pass,
     training_figure,
 )
-from sdgar.training.fit import EpochRecord
+from sdgar.training.records import EpochRecord
 
 LOG = [EpochRecord(e, 1 / e, 0.1, metric=e / 100 if e % 5 == 0 else None) for e in range(1, 31)]
 

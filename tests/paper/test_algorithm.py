@@ -22,7 +22,8 @@ from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.generator import Frozen
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
-from sdgar.training.fit import FitOptions, fit
+from sdgar.training.loop import fit
+from sdgar.training.records import FitOptions
 
 from .oracle import closed_form, problem
 

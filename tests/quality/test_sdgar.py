@@ -6,14 +6,14 @@ import pytest
 
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
-from sdgar.training import protocols
+from sdgar.training import fitting
 from sdgar.training.fitting import Fit
 
 
 @pytest.mark.slow
 def test_sdgar_reaches_its_floor_on_citeulike_by_the_papers_protocol(published_split, monkeypatch):
-    monkeypatch.setattr(protocols, "PAPER_EPOCHS", 50)
-    monkeypatch.setattr(protocols, "PAPER_EVERY", 25)  # the best of fewer looks is no better
+    monkeypatch.setattr(fitting, "PAPER_EPOCHS", 50)
+    monkeypatch.setattr(fitting, "PAPER_EVERY", 25)  # the best of fewer looks is no better
     train, test = published_split("citeulike-t")
     model = recipe_of(SDGAR(l2=0.05)).fit(Fit(rows=train, test=test, protocol="paper"))
     assert model.evaluate(test, ks=(50,)).means()["ndcg@50"] >= 0.133

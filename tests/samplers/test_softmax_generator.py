@@ -22,8 +22,9 @@ from sdgar.samplers.softmax_generator import MOST_ROWS, SoftmaxGenerator, invers
 from sdgar.samplers.static import KnownItems
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.recipe import recipe_of
-from sdgar.training import protocols
-from sdgar.training.fit import FitOptions
+from sdgar.training.fitting import fixed
+from sdgar.training.loop import Training
+from sdgar.training.records import FitOptions
 
 CPU = torch.device("cpu")
 UPDATE = PolicyGradient(
@@ -323,10 +324,8 @@ def test_the_recommending_part_is_measured_and_kept(side, checkerboard):
 
     recipe = Spy(dim=4, side=side)
     options = FitOptions(epochs=2, early_stopping=False)
-    run = protocols.Training(
-        recipe=recipe_of(recipe), options=options, seed=0, engine="auto", device=CPU
-    )
-    trained = protocols.fixed(run, checkerboard)
+    run = Training(recipe=recipe_of(recipe), options=options, seed=0, engine="auto", device=CPU)
+    trained = fixed(run, checkerboard)
     system = composed[0]
     who = system.sampler if side == "generator" else system.discriminator
     assert np.array_equal(trained.model.user_UD, who.factors().user_UD)

@@ -17,10 +17,9 @@ import torch
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
 from sdgar.models.factor_tensors import FactorTensors
 from sdgar.storage import folders, sealed
-from sdgar.training.checkpoint_file import Checkpoint, Finished, read
+from sdgar.training.checkpoint_file import Checkpoint, Finished, as_json, read, require_same
 from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.fit import EpochRecord, FitOptions, Progress
-from sdgar.training.identity import as_json, require_same
+from sdgar.training.records import EpochRecord, FitOptions, Progress
 
 CPU = torch.device("cpu")
 IDENTITY = {"system": "bpr", "seed": 0, "k": (10, 20), "training data": "a1b2"}

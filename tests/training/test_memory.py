@@ -180,10 +180,10 @@ def test_a_falling_rate_goes_on_with_all_rows_from_half_way(small):
 
 
 def test_what_goes_on_has_the_optimiser_and_the_generator_of_the_first_half(small, monkeypatch):
-    from sdgar.training import protocols
+    from sdgar.training import loop
 
     states = {}
-    whole = protocols.fit
+    whole = loop.fit
 
     def watched(system, engine, options, *, after=None, **rest):
         if after is not None:
@@ -194,7 +194,7 @@ def test_what_goes_on_has_the_optimiser_and_the_generator_of_the_first_half(smal
             )
         return whole(system, engine, options, after=after, **rest)
 
-    monkeypatch.setattr(protocols, "fit", watched)
+    monkeypatch.setattr(loop, "fit", watched)
     quick = QUICK | {"epochs": 4, "engine": "fused-cpu"}
     sdgar.SDSoftmax(item_memory=0.0, **quick).fit(small.train, verbose=False)
     assert states["before"].keys() == states["after"].keys()

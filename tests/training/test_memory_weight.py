@@ -19,7 +19,7 @@ from sdgar.recommend.recommender import Recommender, load
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.fitting import Fit
-from sdgar.training.memory_weight import TRIED, WeightEvidence, evidence_of
+from sdgar.training.memory import TRIED, WeightEvidence, evidence_of
 
 SHORT = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 3, "sampler__states": 4}
 SHORT |= {"warm_start__epochs": 1, "warm_start__rate": 1e-9}

@@ -34,7 +34,7 @@ from sdgar.systems.irgan import IRGAN
 from sdgar.systems.learner import Learner
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.solver import MostPopular
-from sdgar.training import protocols
+from sdgar.training import fitting
 
 SMALL = Shape(users=60, items=40, interactions=900, concentration=0.1)
 MODEL = "model.safetensors"
@@ -74,7 +74,7 @@ def data() -> Data:
 
 @pytest.fixture(autouse=True)
 def _short_paper(monkeypatch):
-    monkeypatch.setattr(protocols, "PAPER_EPOCHS", 10)
+    monkeypatch.setattr(fitting, "PAPER_EPOCHS", 10)
 
 
 def train(estimator: Learner, data: Data, out: Path, protocol: str = "validated", **more):
@@ -114,7 +114,7 @@ def unbroken(data, tmp_path_factory) -> dict[tuple[str, str], Path]:
     folder = tmp_path_factory.mktemp("unbroken")
     done = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(protocols, "PAPER_EPOCHS", 10)
+        patch.setattr(fitting, "PAPER_EPOCHS", 10)
         for name, protocol in CRASHING:
             out = folder / f"{name}-{protocol}"
             train(SYSTEMS[name](), data, out, protocol)
@@ -294,7 +294,7 @@ def test_a_disk_that_fails_in_the_middle_ends_the_run_loudly_and_it_can_go_on(
     with pytest.raises(ResourceError, match=rf"run\.partial.*\[Errno {number}\]"):
         train(BPR(**QUICK), data, out)
     monkeypatch.undo()
-    monkeypatch.setattr(protocols, "PAPER_EPOCHS", 10)
+    monkeypatch.setattr(fitting, "PAPER_EPOCHS", 10)
     told: list[str] = []
     train(BPR(**QUICK), data, out, resume=True, notify=told.append)
     assert told == ["resuming after epoch 2 of pass 'choose'"]

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from sdgar.runs.watching import Watch
-    from sdgar.training.fit import EpochRecord, FitOptions
-    from sdgar.training.trained import OnPhase, Phase
+    from sdgar.training.records import EpochRecord, FitOptions, OnPhase, Phase
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from sdgar.storage.ledger import Ledger, Line
 from sdgar.storage.sealed import DamagedError, read_record
 from sdgar.systems.base import Estimator
 from sdgar.systems.recipe import recipe_of
-from sdgar.training.identity import Identity, as_json, require_same
+from sdgar.training.checkpoint_file import Identity, as_json, require_same
 
 FORMAT = "sdgar-result 1"
 Which = tuple[str, int | None, int]

@@ -26,7 +26,7 @@ from sdgar.systems.defaults import Space
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of
-from sdgar.training.identity import Identity
+from sdgar.training.checkpoint_file import Identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,9 +37,8 @@ from sdgar.storage.sealed import DamagedError
 from sdgar.systems.base import Estimator
 from sdgar.systems.defaults import RATES, Choice, Range, Space
 from sdgar.systems.recipe import recipe_of, spec_of
-from sdgar.training.fit import EpochRecord
-from sdgar.training.identity import Identity, as_json, require_same
-from sdgar.training.trained import Phase
+from sdgar.training.checkpoint_file import Identity, as_json, require_same
+from sdgar.training.records import EpochRecord, Phase
 
 if TYPE_CHECKING:
     import optuna

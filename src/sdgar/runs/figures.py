@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdgar.errors import ResourceError
-from sdgar.training.fit import EpochRecord
-from sdgar.training.trained import Phase
+from sdgar.training.records import EpochRecord, Phase
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

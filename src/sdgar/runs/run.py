@@ -26,10 +26,8 @@ from sdgar.systems.base import Estimator
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import Recipe, recipe_of
 from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.fit import EpochRecord, FitOptions
-from sdgar.training.fitting import Fit
-from sdgar.training.protocols import paper_options
-from sdgar.training.trained import OnPhase, Phase
+from sdgar.training.fitting import Fit, paper_options
+from sdgar.training.records import EpochRecord, FitOptions, OnPhase, Phase
 
 PROTOCOLS = ("validated", "paper")
 _LOGGER = logging.getLogger("sdgar")

@@ -8,8 +8,7 @@ from signal import Signals
 from typing import Protocol
 
 from sdgar.errors import StoppedError
-from sdgar.training.fit import EpochRecord, FitOptions
-from sdgar.training.trained import OnPhase, Phase
+from sdgar.training.records import EpochRecord, FitOptions, OnPhase, Phase
 
 Stop = Callable[[], Signals | None]
 """A function that returns the signal that requests the end; None while there is none."""

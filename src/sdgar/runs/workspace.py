@@ -31,10 +31,8 @@ from sdgar.recommend.artifact import read_manifest
 from sdgar.recommend.recommender import Recommender
 from sdgar.show.printed import command
 from sdgar.storage import files, folders, sealed
-from sdgar.training.checkpoint_file import is_checkpoint
-from sdgar.training.fit import EpochRecord
-from sdgar.training.identity import Identity, as_json, require_same
-from sdgar.training.trained import Phase
+from sdgar.training.checkpoint_file import Identity, as_json, is_checkpoint, require_same
+from sdgar.training.records import EpochRecord, Phase
 
 FORMAT = "sdgar-run"
 FORMAT_VERSION = 1

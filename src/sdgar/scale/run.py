@@ -35,8 +35,7 @@ from sdgar.training.checkpoints import Checkpoints
 if TYPE_CHECKING:
     from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
-    from sdgar.training.fit import EpochRecord
-    from sdgar.training.trained import OnPhase, Phase
+    from sdgar.training.records import EpochRecord, OnPhase, Phase
 
 TEST_SHARE = 0.2
 """The share of the rows of a test user that is set aside."""

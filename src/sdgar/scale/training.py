@@ -1,6 +1,6 @@
 """Train on shards: users pass through RAM block by block, items stay.
 
-Validation rows belong to a sample of users, and are set aside as ``protocols`` does with rows in
+Validation rows belong to a sample of users, and are set aside as ``fitting`` does with rows in
 RAM. They choose the number of epochs, or the weight of the item memory half way if that number is
 fixed, and are then trained on too.
 """
@@ -35,8 +35,8 @@ from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import TOGETHER
 from sdgar.show import progress
 from sdgar.systems.recipe import recipe_of
-from sdgar.training.fit import FitOptions, Fitted
-from sdgar.training.protocols import Training
+from sdgar.training.loop import Training
+from sdgar.training.records import FitOptions, Fitted
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
     from sdgar.training.checkpoints import Checkpoints
-    from sdgar.training.trained import OnPhase, Phase, Trained
+    from sdgar.training.records import OnPhase, Phase, Trained
 
 _CPU = torch.device("cpu")
 _NOBODY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
@@ -230,7 +230,7 @@ def _training_of(
 
 
 class ShardedTraining:
-    """Training on shards, with the settings and the log of a ``protocols.Training``."""
+    """Training on shards, with the settings and the log of a ``Training``."""
 
     def __init__(self, training: Training, shards: Shards, how: OnShards) -> None:
         several = how.workers.count > 1

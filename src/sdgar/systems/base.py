@@ -46,10 +46,9 @@ if TYPE_CHECKING:
     from sdgar.models.fold_in import Rule
     from sdgar.models.model import Model
     from sdgar.recommend.recommender import Recommender
-    from sdgar.training.fit import FitOptions
     from sdgar.training.fitting import Fit
     from sdgar.training.memory import Memory
-    from sdgar.training.trained import OnPhase, Trained
+    from sdgar.training.records import FitOptions, OnPhase, Trained
 
 _Class = TypeVar("_Class", bound=type)
 

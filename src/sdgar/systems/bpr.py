@@ -12,10 +12,9 @@ from sdgar.samplers.rank_by_factor import adaptive
 from sdgar.samplers.score_aware import hardest
 from sdgar.samplers.static import Uniform
 from sdgar.systems.base import estimator
-from sdgar.systems.defaults import STEPS, Choice, Range
-from sdgar.systems.learner import Factorized, Sampling
+from sdgar.systems.defaults import STEPS, Choice, EarlyStopping, Range, Sampling
+from sdgar.systems.learner import Factorized
 from sdgar.systems.recipe import SystemSpec
-from sdgar.training.settings import EarlyStopping
 
 
 @estimator

@@ -28,18 +28,17 @@ from sdgar.parts import (
 )
 from sdgar.settings import Group, flat_settings, joined, nearest_setting
 from sdgar.systems.base import estimator
-from sdgar.systems.defaults import RATES, Choice
-from sdgar.systems.learner import Learner, Optimization, Sampling
+from sdgar.systems.defaults import RATES, Choice, EarlyStopping, ItemMemory, Optimization, Sampling
+from sdgar.systems.learner import Learner
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.training.settings import EarlyStopping, ItemMemory
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from sdgar.training.fit import FitOptions
     from sdgar.training.memory import Memory
+    from sdgar.training.records import FitOptions
 
 _LIKE = {"cosine": "sdsoftmax", "metric": "cml"}
 """The named system with the same tables of vectors, by discriminator."""

@@ -1,4 +1,4 @@
-"""Values of settings: those that a rule of the data gives, and those that ``sdgar tune`` searches.
+"""Settings that systems share: groups, rules by which some follow from the data, and searches.
 
 The paper's own grids (section 4.1): l2 in {0.01, 0.03, 0.05}; T, λ_X and λ_Y in {0.1, 0.5, 1};
 CML's margin in {0.5, 1, 1.5, 2}. Its l2 widens to a range here, since the best value moves by a
@@ -13,13 +13,86 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sdgar.discriminators.bounded import MANY
+from sdgar.settings import METRIC, Group
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
 
+
+@dataclass(frozen=True, kw_only=True)
+class EarlyStopping(Group):
+    """How the number of epochs is chosen on validation rows."""
+
+    leading: ClassVar[str] = "enabled"
+
+    enabled: bool = True
+    """Whether the number of epochs is chosen on validation rows; otherwise all epochs are run."""
+    every: int = 5
+    """How many epochs lie between two evaluations on the validation rows."""
+    patience: int = 3
+    """How many evaluations without a gain there may be before training stops."""
+    metric: str = METRIC
+    """The metric that the best epoch is best at: precision, recall, ndcg, mrr, map or hit, followed
+    by @ and the length of the lists."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmStart(Group):
+    """How training continues from an earlier model."""
+
+    epochs: int = 20
+    """The number of epochs with which training continues from an earlier model."""
+    rate: float = 0.3
+    """The learning rate of the first of these epochs over ``learning_rate``; it falls evenly to
+    nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemMemory(Group):
+    """Item-item weights that are added to the scores of vectors."""
+
+    leading: ClassVar[str] = "weight"
+
+    weight: float | None = 0.0
+    """The weight γ of the item-item weights in the scores. They are found by least squares. Without
+    a value γ is chosen on validation rows; 0 leaves them out."""
+    neighbours: int | None = 50
+    """The number of other items that contribute to the score of an item. Without a value it follows
+    from the number of training rows."""
+    l2: float = 20.0
+    """The weight λ of the squared weights between items."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimization(Group):
+    """The rule for steps, and how the learning rate changes."""
+
+    leading: ClassVar[str] = "name"
+
+    name: str = "adagrad"
+    """How steps are taken: adagrad (one sum of squares a row), lazy-adam (which moves the rows
+    that a batch touches), adam (which moves all rows) or sgd."""
+    schedule: str = "constant"
+    """How the learning rate changes: constant, or linear, which lets it fall evenly to nothing over
+    ``epochs``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling(Group):
+    """How negatives are drawn, for every sampler."""
+
+    positives_per_visit: int = 1
+    """How many positives of a user share one pool of n_negatives; 1 gives each its own."""
+    dislikes: float = 0.0
+    """The share of negatives that is drawn from what the user dislikes, such as films that were
+    rated low, instead of by the sampler; 0 draws none of them."""
+
+
+SCHEDULES = ("constant", "linear")
+"""The ways in which the learning rate can change."""
 ROWS = "the training rows there are for each user and item"
 """The words for what ``by_rows`` looks at."""
 FEW_ROWS = "the number of training rows"

@@ -13,10 +13,9 @@ from sdgar.parts import Ingredients
 from sdgar.samplers.policy_gradient import PolicyGradient
 from sdgar.samplers.softmax_generator import SoftmaxGenerator
 from sdgar.systems.base import estimator
-from sdgar.systems.defaults import ROWS, STEPS, Choice, Range, by_rows
-from sdgar.systems.learner import Factorized, Sampling
+from sdgar.systems.defaults import ROWS, STEPS, Choice, EarlyStopping, Range, Sampling, by_rows
+from sdgar.systems.learner import Factorized
 from sdgar.systems.recipe import SystemSpec
-from sdgar.training.settings import EarlyStopping
 
 
 @dataclass(frozen=True, kw_only=True)

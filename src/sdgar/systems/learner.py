@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -12,50 +12,30 @@ from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, Sys
 from sdgar.discriminators.factorization import factorization
 from sdgar.errors import DataError, UsageError
 from sdgar.parts import Ingredients
-from sdgar.settings import Group
 from sdgar.systems.base import Estimator, estimator, some_rows
 from sdgar.systems.checks import require_features_used, require_learnable, require_plain
-from sdgar.systems.defaults import ROWS, STEPS, by_rows
+from sdgar.systems.defaults import (
+    ROWS,
+    SCHEDULES,
+    STEPS,
+    EarlyStopping,
+    ItemMemory,
+    Optimization,
+    Sampling,
+    WarmStart,
+    by_rows,
+)
 from sdgar.systems.recipe import Recipe, SystemSpec
-from sdgar.training.settings import EarlyStopping, ItemMemory, WarmStart
 
 if TYPE_CHECKING:
     from typing import Self
 
     from sdgar.data.interactions import Interactions
-    from sdgar.training.fit import FitOptions
     from sdgar.training.fitting import Fit
     from sdgar.training.memory import Memory
-    from sdgar.training.trained import Trained
+    from sdgar.training.records import FitOptions, Trained
 
 CPU = torch.device("cpu")
-SCHEDULES = ("constant", "linear")
-"""The ways in which the learning rate can change."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Optimization(Group):
-    """The rule for steps, and how the learning rate changes."""
-
-    leading: ClassVar[str] = "name"
-
-    name: str = "adagrad"
-    """How steps are taken: adagrad (one sum of squares a row), lazy-adam (which moves the rows
-    that a batch touches), adam (which moves all rows) or sgd."""
-    schedule: str = "constant"
-    """How the learning rate changes: constant, or linear, which lets it fall evenly to nothing over
-    ``epochs``."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling(Group):
-    """How negatives are drawn, for every sampler."""
-
-    positives_per_visit: int = 1
-    """How many positives of a user share one pool of n_negatives; 1 gives each its own."""
-    dislikes: float = 0.0
-    """The share of negatives that is drawn from what the user dislikes, such as films that were
-    rated low, instead of by the sampler; 0 draws none of them."""
 
 
 @estimator
@@ -101,7 +81,7 @@ class Learner(Estimator):
         require_features_used(self, how.rows)
         self._require_rows(how.rows)
         again = how.protocol == "all" or how.phase == "all"
-        found = fitting.train(
+        trained, rows = fitting.train(
             Recipe(self._settled(how.rows)),
             how,
             seed=self.seed,
@@ -109,15 +89,9 @@ class Learner(Estimator):
             device=self.device,
             measured=self._trained_as if again else None,
         )
-        self._keep_trained(found.trained, found.rows, how.verbose, found.about)
+        self._keep_trained(trained, rows, how.verbose)
 
-    def _keep_trained(
-        self,
-        trained: Trained,
-        train: Interactions,
-        verbose: bool | None,
-        about: dict[str, object] | None = None,
-    ) -> None:
+    def _keep_trained(self, trained: Trained, train: Interactions, verbose: bool | None) -> None:
         """Keep a trained model, with what is saved about its training."""
         self.__dict__["_trained"] = trained
         self._keep(
@@ -134,7 +108,7 @@ class Learner(Estimator):
                 "best_epoch": trained.best_epoch,
                 "valid": trained.valid,
                 "memory": trained.memory,
-                **(about or {}),
+                **trained.about,
             },
         )
         self._show_ready(trained.seconds.total, verbose)
@@ -229,7 +203,7 @@ class Learner(Estimator):
 
     def _loop(self) -> FitOptions:
         """Return the settings of the loop, checked; with a falling rate it keeps the last epoch."""
-        from sdgar.training.fit import FitOptions
+        from sdgar.training.records import FitOptions
 
         stopping = self.early_stopping
         return FitOptions(

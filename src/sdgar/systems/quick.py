@@ -16,10 +16,9 @@ from sdgar.models.model import Model
 from sdgar.models.sum import weighted_sum
 from sdgar.parts import Ingredients
 from sdgar.systems.base import estimator
-from sdgar.systems.defaults import FEW_ROWS, Choice, Range, neighbours_of
+from sdgar.systems.defaults import FEW_ROWS, Choice, ItemMemory, Range, neighbours_of
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
-from sdgar.training.settings import ItemMemory
 
 _MOST_NEIGHBOURS = 100
 """A system of equations of so many unknowns for each item is still solved in seconds."""

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.systems.base import Estimator
     from sdgar.systems.defaults import Space
-    from sdgar.training.fit import FitOptions
     from sdgar.training.fitting import Fit
     from sdgar.training.memory import Memory
-    from sdgar.training.trained import Trained
+    from sdgar.training.records import FitOptions, Trained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

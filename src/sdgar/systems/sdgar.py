@@ -15,10 +15,9 @@ from sdgar.parts import Ingredients
 from sdgar.samplers.closed_form import Ablation, ClosedFormSettings, closed_form_generator
 from sdgar.samplers.static import STATIC, Uniform
 from sdgar.systems.base import estimator
-from sdgar.systems.defaults import STEPS, Choice
-from sdgar.systems.learner import Factorized, Sampling
+from sdgar.systems.defaults import STEPS, Choice, Sampling, WarmStart
+from sdgar.systems.learner import Factorized
 from sdgar.systems.recipe import SystemSpec
-from sdgar.training.settings import WarmStart
 
 _ABLATIONS: dict[str, Ablation] = {
     "decomposable": "none",

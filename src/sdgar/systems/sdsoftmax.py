@@ -21,18 +21,22 @@ from sdgar.systems.defaults import (
     FEW_ROWS,
     MOST_EPOCHS,
     RATES,
+    EarlyStopping,
+    ItemMemory,
+    Optimization,
     Range,
+    Sampling,
+    WarmStart,
     batch_of,
     epochs_of,
     neighbours_of,
     shared_by,
 )
-from sdgar.systems.learner import Learner, Optimization, Sampling
+from sdgar.systems.learner import Learner
 from sdgar.systems.recipe import SystemSpec
-from sdgar.training.settings import EarlyStopping, ItemMemory, WarmStart
 
 if TYPE_CHECKING:
-    from sdgar.training.fit import FitOptions
+    from sdgar.training.records import FitOptions
 
 _THOROUGH = {
     "dim": 256,

@@ -37,7 +37,7 @@ class Computed(Estimator):
 
         After a measurement, when all rows are trained on, ``trained`` is still the measured model.
         """
-        from sdgar.training.trained import computed
+        from sdgar.training.records import computed
 
         again = how.protocol == "all" or how.phase == "all"
         measured = self._trained_as if again else None

@@ -25,9 +25,10 @@ from torch import Tensor
 
 from sdgar.errors import ArtifactError, NumericalError
 from sdgar.storage import arrays, folders, sealed
-from sdgar.training.fit import EpochRecord, Progress
-from sdgar.training.identity import Identity, require_same
+from sdgar.training.records import EpochRecord, Progress
 
+Identity = Mapping[str, Any]
+"""The entries that must be the same for a run to resume: data, system, settings, version."""
 FORMAT = "sdgar-checkpoint"
 """The name of the format, which a checkpoint holds."""
 FORMAT_VERSION = 1
@@ -242,3 +243,23 @@ def _part(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for name, tensor in tensors.items()
         if name.startswith(prefix)
     }
+
+
+def require_same(recorded: Identity, now: Identity, where: Path) -> None:
+    """Raise if data, settings or code differ from those at the start of a run; name each."""
+    differ = [
+        f"{name} was {recorded.get(name)!r}, is now {now.get(name)!r}"
+        for name in sorted({*recorded, *now})
+        if recorded.get(name) != now.get(name)
+    ]
+    if differ:
+        raise ArtifactError(
+            f"{where} is of a run that started differently: {'; '.join(differ)}. Restore what it "
+            "started with to resume, or start over with --overwrite.",
+            code="mismatch",
+        )
+
+
+def as_json(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table as it will be read back, so that a tuple equals the list it becomes."""
+    return dict(json.loads(json.dumps(table)))

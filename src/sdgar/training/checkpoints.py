@@ -25,9 +25,8 @@ from sdgar.models.model import Learned
 from sdgar.settings import CHECKPOINT_SECONDS
 from sdgar.storage import arrays, folders, sealed
 from sdgar.training import checkpoint_file
-from sdgar.training.checkpoint_file import Checkpoint, Finished
-from sdgar.training.fit import Fitted, Progress
-from sdgar.training.identity import Identity, as_json, require_same
+from sdgar.training.checkpoint_file import Checkpoint, Finished, Identity, as_json, require_same
+from sdgar.training.records import Fitted, Progress
 
 _SHORT = 60.0
 """The seconds after which the end of a pass is worth a checkpoint, whatever time is between two."""

@@ -1,4 +1,4 @@
-"""Train an estimator on rows: what to train on, by which protocol, and what is recorded of it."""
+"""Train an estimator on rows: what to train on, and by which protocol."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-import torch
-
-from sdgar.contracts import System
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
-from sdgar.data.merge import merge
+from sdgar.data.merge import merge, with_ids_of
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError
 from sdgar.evaluation.ranked import warn_of_known
 from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
 from sdgar.recommend.recommender import Recommender
+from sdgar.settings import METRIC
 from sdgar.show import progress
-from sdgar.training import protocols
-from sdgar.training import warm_start as further
+from sdgar.training import warm_start
 from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.fit import FitOptions
-from sdgar.training.memory import Memory
-from sdgar.training.memory_weight import evidence_of
-from sdgar.training.trained import OnPhase, Phase, Trained
+from sdgar.training.loop import Training
+from sdgar.training.memory import evidence_of
+from sdgar.training.records import FitOptions, OnPhase, Phase, Trainable, Trained
 
+PAPER_EPOCHS = 75
+"""The epochs that the protocol of the paper runs."""
+PAPER_EVERY = 5
+"""The epochs between two evaluations of that protocol."""
 FitProtocol = Literal["validated", "paper", "all", "warm"]
 """How the number of epochs is chosen: on validation rows; on the test rows, as the paper does; as
 many as an earlier ``fit`` chose, on all rows; or that of a training that continues from a model."""
@@ -61,64 +61,6 @@ class Fit:
     """Whether progress is shown; None leaves it to ``sdgar.set_verbose``."""
 
 
-class Trainable(Protocol):
-    """What training needs of a recipe that has epochs."""
-
-    @property
-    def name(self) -> str:
-        """The name of the system."""
-        ...
-
-    @property
-    def loop(self) -> FitOptions | None:
-        """How long the model trains and when it is evaluated."""
-        ...
-
-    @property
-    def warm_loop(self) -> FitOptions | None:
-        """How long training continues from an earlier model."""
-        ...
-
-    def changed(self, **settings: Any) -> Trainable:
-        """Return a recipe with some settings changed."""
-        ...
-
-    def warm_started(self) -> Trainable:
-        """Return the recipe by which training continues from an earlier model."""
-        ...
-
-    def item_memory(self, data: Interactions) -> Memory | None:
-        """Return how the item memory is made; None if there is to be none."""
-        ...
-
-    def least_bytes(self, data: Interactions) -> int:
-        """Return the bytes of memory that training takes in any case."""
-        ...
-
-    def compose(
-        self,
-        data: Interactions,
-        *,
-        seed: int,
-        device: torch.device | None = None,
-        start: bool = True,
-    ) -> System:
-        """Return the parts of the system."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FitResult:
-    """A trained model, the rows that it was trained on, and what is saved about its training."""
-
-    trained: Trained
-    """The model and how it was trained."""
-    rows: Interactions
-    """The rows that the model was trained on."""
-    about: dict[str, Any]
-    """Entries of the saved model beyond the usual ones."""
-
-
 def train(
     recipe: Trainable,
     how: Fit,
@@ -127,32 +69,18 @@ def train(
     engine: str,
     device: str,
     measured: Trained | None = None,
-) -> FitResult:
-    """Train by the protocol of a record of fitting.
+) -> tuple[Trained, Interactions]:
+    """Train by the protocol of a record of fitting; return the model and the rows that it has.
 
     ``recipe`` has nothing left to a rule. ``measured`` is the training that was measured before all
     rows were trained on, for the protocols ``all`` and ``warm``.
     """
-    run = _run_of(recipe, how, seed, engine, device)
-    match how.protocol:
-        case "validated":
-            return _validated(recipe, how, run)
-        case "paper":
-            return _paper(recipe, how, run)
-        case "all":
-            assert measured is not None
-            return _all_rows(recipe, how, run, measured)
-        case "warm":
-            return _warm(recipe, how, run, measured)
-
-
-def _run_of(recipe: Trainable, how: Fit, seed: int, engine: str, device: str) -> protocols.Training:
     options = recipe.loop
     assert options is not None
     recipe.warm_started()  # raises now if these settings are wrong, and not when they are used
     computes_on = choose_device(device)
     require_memory(recipe.name, recipe.least_bytes(how.rows), computes_on)
-    return protocols.Training(
+    run = Training(
         recipe=recipe,
         options=options,
         seed=check_seed(seed),
@@ -161,16 +89,24 @@ def _run_of(recipe: Trainable, how: Fit, seed: int, engine: str, device: str) ->
         checkpoints=how.checkpoints,
         memory=recipe.item_memory(how.rows),
     )
+    match how.protocol:
+        case "validated":
+            return _validated(run, how)
+        case "paper":
+            return _paper(run, how), how.rows
+        case "all":
+            assert measured is not None
+            return _all_rows(run, how, measured), how.rows
+        case "warm":
+            return _warm(run, how, measured), how.rows
 
 
 @contextmanager
-def _shown(
-    run: protocols.Training, recipe: Trainable, rows: Interactions, how: Fit
-) -> Iterator[None]:
+def _shown(run: Training, how: Fit) -> Iterator[None]:
     """Show the progress of a run while it trains."""
     with progress.training(
-        recipe.name,
-        rows.sizes(),
+        run.recipe.name,
+        how.rows.sizes(),
         run.options.epochs,
         metric=run.options.metric,
         verbose=how.verbose,
@@ -179,73 +115,141 @@ def _shown(
         yield
 
 
-def _validated(recipe: Trainable, how: Fit, run: protocols.Training) -> FitResult:
+def _validated(run: Training, how: Fit) -> tuple[Trained, Interactions]:
     """Choose the number of epochs on validation rows, if there is early stopping."""
     train, valid, options = how.rows, how.valid, run.options
-    everything = train
     if not options.early_stopping:
-        with _shown(run, recipe, train, how):
-            return FitResult(protocols.fixed(run, train), train, {})
-    if valid is not None:
-        held_out = HeldOut.of(valid, train)
-        warn_of_known(held_out, held_out.left_out(train))
-        everything = merge(train, valid) if how.refit else train
-    with _shown(run, recipe, train, how):
-        if valid is None:
+        with _shown(run, how):
+            return fixed(run, train), train
+    if valid is None:
+        with _shown(run, how):
             part = splits.validation(train, seed=run.seed, most_users=options.valid_users)
-            trained = protocols.validated(run, part.train, part.held_out, refit_on=train)
-        else:
-            again = everything if how.refit else None
-            trained = protocols.validated(run, train, valid, refit_on=again)
-    return FitResult(trained, everything, {})
+            return _chosen(run, part.train, part.held_out, refit_on=train), train
+    held_out = HeldOut.of(valid, train)
+    warn_of_known(held_out, held_out.left_out(train))
+    again = merge(train, valid) if how.refit else None
+    with _shown(run, how):
+        return _chosen(run, train, valid, refit_on=again), again or train
 
 
-def _paper(recipe: Trainable, how: Fit, run: protocols.Training) -> FitResult:
-    """Choose the epoch on the TEST rows, as the paper's published logs do."""
+def _chosen(
+    run: Training, train: Interactions, valid: Interactions, *, refit_on: Interactions | None
+) -> Trained:
+    """Choose the number of epochs on ``valid``, then train as long on ``refit_on``.
+
+    Without ``refit_on`` the best weights of the first pass are kept. Test rows play no part.
+    """
+    options = run.options
+    if options.keep_last and options.epochs > 1 and refit_on is not None and train.fields is None:
+        return _joined(run, train, valid, refit_on)
+    held_out = HeldOut.of(valid, train).sample(options.valid_users, seed=run.seed)
+    memory = run.remember(train)
+    chosen = run.one_pass("choose", train, options, held_out, memory)
+    seen = held_out.left_out(train)
+    weight, means = run.weight_of(chosen.model.model(), memory, held_out, seen)
+    if refit_on is None:
+        return run.done(chosen, chosen, means, memory, weight)
+    kept = run.one_pass("final", refit_on, replace(options, epochs=chosen.best_epoch), None)
+    memory = run.remember(refit_on) if weight else None
+    return run.done(kept, chosen, means, memory, weight)
+
+
+def _joined(
+    run: Training, train: Interactions, valid: Interactions, everything: Interactions
+) -> Trained:
+    """Train on ``train`` for the first half of the epochs, and on all rows for the second.
+
+    The number of epochs is fixed where the learning rate falls, so ``valid`` only chooses the
+    weight of the memory, half way. Continuing is as good as starting again (docs/systems.md).
+    """
+    options = run.options
+    had_U = train.users.index_of(valid.users.values) >= 0
+    if not had_U.all():  # the others have nothing to be ranked by yet
+        HeldOut.of(valid, train)  # raises if nobody is left
+        valid = valid.subset(had_U[valid.users_E], "users without training rows")
+    first = with_ids_of(train, everything)
+    held_out = HeldOut.of(valid, first).sample(options.valid_users, seed=run.seed)
+    memory = run.remember(first)
+    half = replace(options, epochs=options.half)
+    chosen = run.one_pass("choose", first, half, held_out, memory, hand_on=True)
+    seen = held_out.left_out(first)
+    weight, means = run.weight_of(chosen.model.model(), memory, held_out, seen)
+    kept = run.one_pass("final", everything, options, None, after=chosen)
+    memory = run.remember(everything) if weight else None
+    return run.done(kept, kept, means, memory, weight)
+
+
+def fixed(run: Training, train: Interactions, phase: Phase = "final") -> Trained:
+    """Train for exactly ``run.options.epochs``; nothing is held out."""
+    fitted = run.one_pass(phase, train, run.options, None)
+    weight = 0.0 if run.memory is None else run.memory.usual
+    memory = run.remember(train) if weight else None
+    return run.done(fitted, fitted, {}, memory, weight)
+
+
+def paper_options(options: FitOptions) -> FitOptions:
+    """Return the options with the paper's epochs, evaluations and metric."""
+    return replace(
+        options,
+        epochs=PAPER_EPOCHS,
+        evaluate_every=PAPER_EVERY,
+        early_stopping=False,
+        keep_last=False,
+        metric=METRIC,
+    )
+
+
+def _paper(run: Training, how: Fit) -> Trained:
+    """Keep the epoch with the best test NDCG@50 of 5, 10, …, 75, as the authors' logs do.
+
+    It chooses on the TEST rows, so its number is optimistic: only for comparing with the
+    paper's table. A memory has the weight that is given; none is chosen on test rows.
+    """
     assert how.test is not None
-    run.recipe = recipe.changed(epochs=protocols.PAPER_EPOCHS)
-    with _shown(run, recipe, how.rows, how):
-        trained = protocols.paper(run, how.rows, HeldOut.of(how.test, how.rows))
-    return FitResult(trained, how.rows, {})
+    run.recipe = run.recipe.changed(epochs=PAPER_EPOCHS)
+    given = None if run.memory is None else run.memory.weight
+    test = HeldOut.of(how.test, how.rows)
+    with _shown(run, how):
+        memory = run.remember(how.rows) if given else None
+        fitted = run.one_pass("choose", how.rows, paper_options(run.options), test, memory)
+        return run.done(fitted, fitted, {}, memory, given or 0.0)
 
 
-def _all_rows(recipe: Trainable, how: Fit, run: protocols.Training, measured: Trained) -> FitResult:
+def _all_rows(run: Training, how: Fit, measured: Trained) -> Trained:
     """Train again on all rows, for the number of epochs that was chosen before."""
-    run.recipe = recipe.changed(epochs=measured.best_epoch)
+    run.recipe = run.recipe.changed(epochs=measured.best_epoch)
     run.options = replace(run.options, epochs=measured.best_epoch, early_stopping=False)
     if run.memory is not None:
         run.memory = replace(run.memory, weight=measured.memory)
-    with _shown(run, recipe, how.rows, how):
-        after = protocols.fixed(run, how.rows, "all")
-    again = measured.once_more(after, one_clock=how.checkpoints is not None)
-    return FitResult(again, how.rows, {})
+    with _shown(run, how):
+        after = fixed(run, how.rows, "all")
+    return measured.once_more(after, one_clock=how.checkpoints is not None)
 
 
-def _warm(
-    recipe: Trainable, how: Fit, run: protocols.Training, measured: Trained | None
-) -> FitResult:
+def _warm(run: Training, how: Fit, measured: Trained | None) -> Trained:
     """Continue from an earlier model, with all rows that are to be trained on.
 
     Known users and items keep their vectors, new ones are folded in, and a few epochs follow. The
     item memory is solved for again. Its weight stays as it was, unless the new rows prefer another
-    one (``training/memory_weight.py``).
+    one (``training/memory.py``).
     """
-    before, rows, options = how.before, how.rows, recipe.warm_loop
+    before, options = how.before, run.recipe.warm_loop
     assert before is not None
     assert options is not None
-    run.recipe, run.options = recipe.warm_started(), options
-    run.begin = partial(further.begin, before=before, seed=run.seed)
-    about: dict[str, Any] = {"from": before.version, "times": further.times_of(before.about) + 1}
+    run.recipe, run.options = run.recipe.warm_started(), options
+    run.begin = partial(warm_start.begin, before=before, seed=run.seed)
+    times = warm_start.times_of(before.about) + 1
+    about: dict[str, Any] = {"from": before.version, "times": times}
     if run.memory is not None and run.memory.weight is None:
-        found = evidence_of(before, rows, run.memory, run.options.metric)
-        weight = found.instead_of(further.memory_of(before))
+        found = evidence_of(before, how.rows, run.memory, run.options.metric)
+        weight = found.instead_of(warm_start.memory_of(before))
         run.memory = replace(run.memory, weight=measured.memory if measured else weight)
         about |= {"evidence": found.as_dict()} if found.users else {}
-    with _shown(run, recipe, rows, how):
-        trained = protocols.fixed(run, rows, how.phase)
-    if measured is not None:
-        trained = measured.once_more(trained, one_clock=how.checkpoints is not None)
-    return FitResult(trained, rows, {"further": about})
+    with _shown(run, how):
+        trained = replace(fixed(run, how.rows, how.phase), about={"further": about})
+    if measured is None:
+        return trained
+    return measured.once_more(trained, one_clock=how.checkpoints is not None)
 
 
 def require_validation_used(how: Fit, *, early_stopping: bool) -> Fit:

@@ -31,7 +31,7 @@ from sdgar.lab.paper.chosen import (
 from sdgar.lab.paper.measurements import Experiment, PaperOptions, Piece, Row, training, unpacked
 from sdgar.lab.paper.sheets import Sheet
 from sdgar.settings import METRIC
-from sdgar.training.trained import OnPhase
+from sdgar.training.records import OnPhase
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

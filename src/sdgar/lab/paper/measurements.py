@@ -36,9 +36,8 @@ from sdgar.storage.sealed import DamagedError
 from sdgar.systems.base import Estimator
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of
-from sdgar.training.fit import FitOptions
-from sdgar.training.protocols import PAPER_EPOCHS
-from sdgar.training.trained import OnPhase
+from sdgar.training.fitting import PAPER_EPOCHS
+from sdgar.training.records import FitOptions, OnPhase
 
 if TYPE_CHECKING:
     from sdgar.lab.paper.sheets import Sheet

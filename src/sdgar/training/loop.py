@@ -1,58 +1,151 @@
-"""Choose an epoch: on validation rows (``validated``), or as the paper does (``paper``)."""
+"""The training loop: refit the sampler? → epoch → evaluate? → keep; until enough, or no better.
+
+A training runs the loop over one or two passes, and keeps their log and their clock.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from sdgar.contracts import Engine, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
-from sdgar.data.merge import with_ids_of
 from sdgar.engines.choose import choose_engine
+from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import AnyScorer, Learned, Model
 from sdgar.models.sum import weighted_sum
-from sdgar.settings import KS, METRIC
-from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.fit import EpochRecord, FitOptions, Fitted, fit
+from sdgar.settings import KS
+from sdgar.training.checkpoints import Checkpoints, PassKeeper
 from sdgar.training.memory import Memory
-from sdgar.training.trained import OnPhase, Phase, Seconds, Trained
+from sdgar.training.records import (
+    EpochRecord,
+    FitOptions,
+    Fitted,
+    OnPhase,
+    Phase,
+    Progress,
+    Seconds,
+    Trainable,
+    Trained,
+)
 
-PAPER_EPOCHS = 75
-PAPER_EVERY = 5
+OnEpoch = Callable[[EpochRecord], None]
+_ROWS_AT_ONCE = 1 << 18
+"""The rows of a table that are checked together."""
 
 
-class Composable(Protocol):
-    """The settings that compose into a system once the data is known."""
+def fit(
+    system: System,
+    engine: Engine,
+    options: FitOptions,
+    *,
+    held_out: HeldOut | None = None,
+    seen: History,
+    on_epoch: OnEpoch | None = None,
+    keeper: PassKeeper | None = None,
+    evaluated: Callable[[Learned], AnyScorer] | None = None,
+    after: Fitted | None = None,
+) -> Fitted:
+    """Train and return the best weights by held-out rows, or the last weights without such rows.
 
-    def compose(
-        self,
-        data: Interactions,
-        *,
-        seed: int,
-        device: torch.device | None = None,
-        start: bool = True,
-    ) -> System:
-        """Make the parts of the system, with ``device`` to compute on.
+    Evaluations on held-out rows rank by the model itself, or by what ``evaluated`` makes of it,
+    such as the model with an item memory. ``on_epoch`` is called once for every epoch, also for
+    epochs before an interruption. ``after`` is the pass that this one continues, on more rows.
+    """
+    report = on_epoch or ignore
+    at = Progress() if keeper is None else keeper.resume(engine)
+    if after is not None:
+        at.before = after.epochs
+        if not at.log and after.state is not None:
+            engine.load_state(after.state)
+    for record in at.log:
+        report(record)
+    while not at.over(options):
+        epoch = at.epoch + 1
+        refit_seconds, health = 0.0, at.health
+        if system.refit_every is not None and (epoch - 1) % system.refit_every == 0:
+            start = time.perf_counter()
+            health = engine.refit(epoch)
+            refit_seconds = time.perf_counter() - start
+        stats = engine.run_epoch(epoch)
+        metric, evaluate_seconds, better = None, 0.0, False
+        evaluates = epoch % options.evaluate_every == 0 or epoch == options.epochs
+        if held_out is not None and evaluates:
+            start = time.perf_counter()
+            learned = system.learned()
+            model = learned.scorer() if evaluated is None else evaluated(learned)
+            metric = _metric_of(model, held_out, seen, options)
+            evaluate_seconds = time.perf_counter() - start
+            better = metric > at.best_metric
+            if options.keep_last:
+                better = epoch == options.epochs
+            if better:
+                at.best = system.learned().copied()
+        at.log.append(
+            EpochRecord(
+                epoch,
+                stats.loss,
+                stats.seconds,
+                refit_seconds,
+                evaluate_seconds,
+                metric,
+                better,
+                stats.unanswered,
+                stats.effective,
+                dict(health.numbers),
+                health.complaint,
+                health.line,
+            )
+        )
+        report(at.log[-1])
+        if keeper is not None:
+            keeper.keep(at, engine, last=at.over(options))
+    best, best_epoch = at.best, at.best_epoch
+    if best is None:
+        best, best_epoch = system.learned(), at.epoch
+    _require_finite(best)
+    return Fitted(best, best_epoch, at.log)
 
-        Without ``start`` parts are not brought to where training starts, as a state follows.
-        """
-        ...
+
+def ignore(_: EpochRecord) -> None:
+    """Do nothing with the record of an epoch."""
+
+
+def _metric_of(model: AnyScorer, held_out: HeldOut, seen: History, options: FitOptions) -> float:
+    return evaluate(model, held_out, seen=seen, ks=(options.k,)).means()[options.metric]
+
+
+def _require_finite(model: Learned) -> None:
+    names = {"user_UD": "user vectors", "item_ID": "item vectors", "bias_I": "item biases"}
+    for name, tensor in model.tensors().items():
+        if tensor.is_floating_point() and not _is_finite(tensor):
+            raise NumericalError(
+                f"the {names.get(name, name)} hold a number that is not finite: the model "
+                "diverged. Lower the learning rate or raise l2.",
+                code="diverged",
+            )
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Return whether all numbers are finite; vectors of all users may lie in a file."""
+    parts = tensor.split(_ROWS_AT_ONCE) if tensor.ndim else (tensor,)  # type: ignore[no-untyped-call]
+    return all(bool(torch.isfinite(part).all()) for part in parts)
 
 
 @dataclass(slots=True, kw_only=True)
 class Training:
     """A training without its data: a recipe, its length, the device, and its log so far."""
 
-    recipe: Composable
+    recipe: Trainable
     """The hyper-parameters of the system."""
     options: FitOptions
     """The length of training and when the model is evaluated."""
@@ -71,8 +164,6 @@ class Training:
     begin: Callable[[System, Interactions], None] | None = None
     """The function that sets a composed system to an earlier model, if training continues from
     one."""
-    ks: tuple[int, ...] = KS
-    """The lengths of the lists that are measured on validation rows."""
     log: list[tuple[Phase, EpochRecord]] = field(default_factory=list)
     """The records of the epochs so far, with the pass of each."""
     positives: int = 0
@@ -186,29 +277,17 @@ class Training:
         self.positives += n_rows * len(fitted.log)
         return fitted
 
-    def weighed(
-        self,
-        chosen: Fitted,
-        memory: LocalItemWeights | None,
-        held_out: HeldOut,
-        data: Interactions,
-    ) -> tuple[float, dict[str, float]]:
-        """Choose the memory's weight on held-out rows; return it and the metrics on these rows."""
-        return self.weight_of(chosen.model.model(), memory, held_out, held_out.left_out(data))
-
     def weight_of(
         self, model: Model, memory: LocalItemWeights | None, held_out: HeldOut, seen: History
     ) -> tuple[float, dict[str, float]]:
-        """Return the chosen weight of the item memory, and the metrics with it."""
+        """Return the weight of the item memory that held-out rows choose, and their metrics."""
         weight = 0.0
         if self.memory is not None and memory is not None:
             before, metric = time.perf_counter(), self.options.metric
             weight = self.memory.chosen(model, memory, held_out, seen, metric)
             self.memory_seconds += time.perf_counter() - before
-        means = evaluate(
-            weighted_sum(model, memory, weight), held_out, seen=seen, ks=self.ks
-        ).means()
-        return weight, means
+        both = weighted_sum(model, memory, weight)
+        return weight, evaluate(both, held_out, seen=seen, ks=KS).means()
 
     def remember(self, data: Interactions) -> LocalItemWeights | None:
         """Return the item memory of these rows, if there is to be one."""
@@ -252,80 +331,3 @@ class Training:
             ),
             positives_per_second=self.positives / train if train else 0.0,
         )
-
-
-def validated(
-    training: Training, train: Interactions, valid: Interactions, *, refit_on: Interactions | None
-) -> Trained:
-    """Choose the number of epochs on ``valid``, then train as long on ``refit_on``.
-
-    Without ``refit_on`` the best weights of the first pass are kept. Test rows play no part.
-    """
-    options = training.options
-    if options.keep_last and options.epochs > 1 and refit_on is not None and train.fields is None:
-        return _joined(training, train, valid, refit_on)
-    held_out = HeldOut.of(valid, train).sample(options.valid_users, seed=training.seed)
-    memory = training.remember(train)
-    chosen = training.one_pass("choose", train, options, held_out, memory)
-    weight, means = training.weighed(chosen, memory, held_out, train)
-    if refit_on is None:
-        return training.done(chosen, chosen, means, memory, weight)
-    kept = training.one_pass("final", refit_on, replace(options, epochs=chosen.best_epoch), None)
-    memory = training.remember(refit_on) if weight else None
-    return training.done(kept, chosen, means, memory, weight)
-
-
-def _joined(
-    training: Training, train: Interactions, valid: Interactions, everything: Interactions
-) -> Trained:
-    """Train on ``train`` for the first half of the epochs, and on all rows for the second.
-
-    The number of epochs is fixed where the learning rate falls, so ``valid`` only chooses the
-    weight of the memory, half way. Continuing is as good as starting again (docs/systems.md).
-    """
-    options, seed = training.options, training.seed
-    had_U = train.users.index_of(valid.users.values) >= 0
-    if not had_U.all():  # the others have nothing to be ranked by yet
-        HeldOut.of(valid, train)  # raises if nobody is left
-        valid = valid.subset(had_U[valid.users_E], "users without training rows")
-    first = with_ids_of(train, everything)
-    held_out = HeldOut.of(valid, first).sample(options.valid_users, seed=seed)
-    memory = training.remember(first)
-    half = replace(options, epochs=options.half)
-    chosen = training.one_pass("choose", first, half, held_out, memory, hand_on=True)
-    weight, means = training.weighed(chosen, memory, held_out, first)
-    kept = training.one_pass("final", everything, options, None, after=chosen)
-    memory = training.remember(everything) if weight else None
-    return training.done(kept, kept, means, memory, weight)
-
-
-def fixed(training: Training, train: Interactions, phase: Phase = "final") -> Trained:
-    """Train for exactly ``training.options.epochs``; nothing is held out."""
-    fitted = training.one_pass(phase, train, training.options, None)
-    weight = 0.0 if training.memory is None else training.memory.usual
-    memory = training.remember(train) if weight else None
-    return training.done(fitted, fitted, {}, memory, weight)
-
-
-def paper_options(options: FitOptions) -> FitOptions:
-    """Return the options with the paper's epochs, looks and metric."""
-    return replace(
-        options,
-        epochs=PAPER_EPOCHS,
-        evaluate_every=PAPER_EVERY,
-        early_stopping=False,
-        keep_last=False,
-        metric=METRIC,
-    )
-
-
-def paper(training: Training, train: Interactions, test: HeldOut) -> Trained:
-    """Keep the epoch with the best test NDCG@50 of 5, 10, …, 75, as the authors' logs do.
-
-    It chooses on the test rows, so its number is optimistic: only for comparing with the
-    paper's table. A memory has the weight that is given; none is chosen on test rows.
-    """
-    given = None if training.memory is None else training.memory.weight
-    memory = training.remember(train) if given else None
-    fitted = training.one_pass("choose", train, paper_options(training.options), test, memory)
-    return training.done(fitted, fitted, {}, memory, given or 0.0)
