@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from sdgar.recommend.rules import Facts, Rules
 from sdgar.serve.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from sdgar.data.ids import Ids
     from sdgar.serve.store import Database, Entry
     from sdgar.serve.store.records import Side
 
@@ -122,3 +123,17 @@ class EntryCache:
                 cache.clear()
             cache[key] = index_T[index_T >= 0]
         return cache[key]
+
+
+def details_of(entry: Entry | None) -> dict[str, Any]:
+    """Return the name, picture and categories of an entry of the store."""
+    if entry is None:
+        return {"name": None, "picture": None, "categories": []}
+    return {"name": entry.name, "picture": entry.picture, "categories": list(entry.categories)}
+
+
+def model_ids(ids: Ids, raw: Sequence[str]) -> list[Any]:
+    """Return the model's spelling of ids; unknown ids stay as they are."""
+    index_T = ids.index_of(raw)
+    known = ids.at(index_T.clip(min=0)).tolist() if len(ids) else list(raw)
+    return [own if at >= 0 else one for own, one, at in zip(known, raw, index_T, strict=True)]

@@ -9,26 +9,23 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sdgar.errors import UsageError
 from sdgar.recommend.by_index import Query, RankedItems, explain_query, rank_queries
 from sdgar.recommend.inputs import find
+from sdgar.recommend.lists import RankedLists
 from sdgar.recommend.ranking import BlockedItems, ListOptions
 from sdgar.recommend.rules import Reranking, RerankOptions, Rules
 from sdgar.serve import schemas
 from sdgar.serve.activity import ImpressionLog, RecentEvents
 from sdgar.serve.batches import Batches
-from sdgar.serve.catalogue import EntryCache
-from sdgar.serve.queries import context_query, history_query, unblocked, user_query
-from sdgar.serve.render import details_of, entries_as_json, unknown_ids
+from sdgar.serve.catalogue import EntryCache, details_of
 from sdgar.serve.snapshot import Snapshot
 from sdgar.serve.swap import ServedModels, Variant
-
-if TYPE_CHECKING:
-    from sdgar.serve.store import Entry
 
 _MOST_MORE = 3_000
 """The maximum number of further similar items that are looked up because some are blocked."""
@@ -88,7 +85,7 @@ class Service:
         id = secrets.token_hex(8)
         first = self.models.current.first.snapshot
         unknown: dict[str, list[Any]] = {"users": [], "items": []}
-        requests = list(self._requests(id, body, unknown))
+        requests = list(getattr(self, f"_of_{body.form}")(id, body, unknown))
         found: dict[int, dict[str, Any]] = {}
         for variant in dict.fromkeys(one.variant for one in requests):
             places = [at for at, one in enumerate(requests) if one.variant is variant]
@@ -98,40 +95,36 @@ class Service:
         self.impressions.add(id, lists)
         if body.form != "contexts":
             named = [*(body.items or ()), *(body.exclude or ())]
-            unknown["items"] += unknown_ids(first.model.items, named)
+            unknown["items"] += first.unknown_items(named)
         unknown["items"] = list(dict.fromkeys(unknown["items"]))
         return {"request": id, "lists": lists, "unknown": unknown}
 
-    def _requests(self, id: str, body: Any, unknown: dict[str, list[Any]]) -> Iterator[_Request]:
-        """Yield the lists of a request; add unknown ids to ``unknown``."""
-        if body.form == "users":
-            return self._of_users(body, unknown["users"])
-        if body.form == "histories":
-            return self._of_histories(id, body, unknown["items"])
-        return self._of_contexts(body)
-
-    def _of_users(self, body: schemas.UsersBody, unknown: list[Any]) -> Iterator[_Request]:
+    def _of_users(
+        self, id: str, body: schemas.UsersBody, unknown: dict[str, list[Any]]
+    ) -> Iterator[_Request]:
         variants = self.models.current
         for user in body.users:
             variant = variants.of(str(user), body.variant)
             snapshot = variant.snapshot
             (at,) = snapshot.users_of([user])
-            query = user_query(snapshot, at, self.recent.of(str(user)))
+            query = snapshot.query_of_user(at, self.recent.of(str(user)))
             if query.basis == "popular":
-                unknown.append(user)
+                unknown["users"].append(user)
             yield _Request(variant, {"user": snapshot.user_id(at, user)}, query)
 
     def _of_histories(
-        self, id: str, body: schemas.HistoriesBody, unknown: list[Any]
+        self, id: str, body: schemas.HistoriesBody, unknown: dict[str, list[Any]]
     ) -> Iterator[_Request]:
         variants = self.models.current
         for history in body.histories:
             variant = variants.of(id if history.id is None else str(history.id), body.variant)
-            query, missing = history_query(variant.snapshot, history.items)
-            unknown += missing
+            unknown["items"] += variant.snapshot.unknown_items(history.items)
+            query = variant.snapshot.query_of_history(history.items)
             yield _Request(variant, {"user": history.id}, query)
 
-    def _of_contexts(self, body: schemas.ContextsBody) -> Iterator[_Request]:
+    def _of_contexts(
+        self, id: str, body: schemas.ContextsBody, unknown: dict[str, list[Any]]
+    ) -> Iterator[_Request]:
         if body.reasons or body.diversity or body.popularity:
             raise UsageError(
                 "lists for contexts do not support reasons, diversity and popularity yet. Leave "
@@ -142,7 +135,7 @@ class Service:
         for context in body.contexts:
             variant = variants.of(str(context.get("user", "")), body.variant)
             head = {"user": context.get("user"), "context": context}
-            yield _Request(variant, head, context_query(variant.snapshot, context))
+            yield _Request(variant, head, variant.snapshot.query_of_context(context))
 
     async def _lists(
         self, variant: Variant, requests: Sequence[_Request], body: schemas.RankingBody
@@ -153,17 +146,17 @@ class Service:
         options = await self._options(snapshot, body, rules=rules)
         queries = [one.query for one in requests]
         found: list[RankedItems] = await self.batches.ask(BatchKind(snapshot, options), queries)
-        ids, entries = await self._names(snapshot, found, details=body.details)
+        lists = await self._rendered(snapshot, found, details=body.details)
         return [
             {
                 **one.head,
-                "items": entries_as_json(snapshot, ranked, own, entries),
-                "short": len(ranked.items) < body.k,
+                "items": entries,
+                "short": len(entries) < body.k,
                 "basis": one.query.basis,
                 "model": snapshot.version,
                 "variant": variant.name,
             }
-            for one, ranked, own in zip(requests, found, ids, strict=True)
+            for one, entries in zip(requests, lists, strict=True)
         ]
 
     async def _options(
@@ -189,17 +182,21 @@ class Service:
             facts = await self.catalogue.facts(snapshot)
         return ListOptions(body.k, body.exclude_seen, blocked, body.reasons, reranking, facts)
 
-    async def _names(
+    async def _rendered(
         self, snapshot: Snapshot, found: Sequence[RankedItems], *, details: bool
-    ) -> tuple[list[list[Any]], dict[str, Entry] | None]:
-        """Return the ids of the items of each list, and the entries of all of them."""
-        ids = [snapshot.item_ids(one.items) for one in found]
-        if not details:
-            return ids, None
-        named = [str(item) for own in ids for item in own]
-        because = [reasons for one in found for reasons in one.because or ()]
-        named += [str(reason["item"]) for reasons in because for reason in reasons]
-        return ids, await self.catalogue.entries(named)
+    ) -> list[list[dict[str, Any]]]:
+        """Return the entries of ranked lists as JSON, with names and pictures if requested."""
+        lists = [_entries(snapshot, one) for one in found]
+        if details:
+            await self._add_details([entry for own in lists for entry in own])
+        return lists
+
+    async def _add_details(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add the name, picture and categories of each item, reasons included."""
+        shown = [one for entry in rows for one in (entry, *entry.get("because", ()))]
+        entries = await self.catalogue.entries(str(one["item"]) for one in shown)
+        for one in shown:
+            one.update(details_of(entries.get(str(one["item"]))))
 
     async def call(self, snapshot: Snapshot, function: Callable[[], Any]) -> Any:
         """Return the result of a function that is called in the computing thread."""
@@ -214,21 +211,23 @@ class Service:
         index_T = model.items.index_of(body.items)
         known = [item for item, at in zip(body.items, index_T, strict=True) if at >= 0]
         more = 0 if blocked_I is None else int(min(blocked_I.sum(), _MOST_MORE))
-        found: list[RankedItems] = []
+        similar: dict[int, list[dict[str, Any]]] = {}
         if known:
             lists = await self.call(
                 snapshot, lambda: model.similar_lists("item", known, body.k + more, by=body.by)
             )
-            found = unblocked(lists, blocked_I, body.k)
-        ids, entries = await self._names(snapshot, found, details=body.details)
-        rows = iter(zip(found, ids, strict=True))
-        answers = []
-        for item, at in zip(body.items, index_T.tolist(), strict=True):
-            one, own = next(rows) if at >= 0 else (RankedItems([], []), [])
-            similar = entries_as_json(snapshot, one, own, entries)
-            basis = "model" if at >= 0 else "unknown"
-            short = len(similar) < body.k
-            answers.append({"item": item, "similar": similar, "short": short, "basis": basis})
+            ranked = _unblocked(lists, blocked_I, body.k)
+            rendered = await self._rendered(snapshot, ranked, details=body.details)
+            similar = dict(zip(np.flatnonzero(index_T >= 0).tolist(), rendered, strict=True))
+        answers = [
+            {
+                "item": item,
+                "similar": similar.get(place, []),
+                "short": len(similar.get(place, [])) < body.k,
+                "basis": "model" if place in similar else "unknown",
+            }
+            for place, item in enumerate(body.items)
+        ]
         return {"lists": answers, "by": by, "model": snapshot.version}
 
     async def explain(self, body: Any) -> dict[str, Any]:
@@ -240,10 +239,10 @@ class Service:
             snapshot = self.models.current.of(str(body.user)).snapshot
             (at,) = snapshot.users_of([body.user])
             user = snapshot.user_id(at, body.user)
-            query = user_query(snapshot, at, self.recent.of(str(user)))
+            query = snapshot.query_of_user(at, self.recent.of(str(user)))
         else:
             user, snapshot = None, self.models.current.first.snapshot
-            query, _ = history_query(snapshot, body.history)
+            query = snapshot.query_of_history(body.history)
         if query.basis == "popular":
             raise UsageError(
                 "this user is unknown to the model, so there are no reasons. Give a history.",
@@ -258,10 +257,7 @@ class Service:
             snapshot, lambda: explain_query(snapshot.model, options, query, items, body.reasons)
         )
         if body.details:
-            shown = [one for entry in found for one in (entry, *entry["because"])]
-            entries = await self.catalogue.entries(str(one["item"]) for one in shown)
-            for one in shown:
-                one.update(details_of(entries.get(str(one["item"]))))
+            await self._add_details(found)
         return {"user": user, "items": found, "model": snapshot.version, "basis": query.basis}
 
     async def popular(self, k: int, category: str | None) -> dict[str, Any]:
@@ -275,5 +271,36 @@ class Service:
                 blocked_I |= options.blocked.blocked_I
             options = ListOptions(k, blocked=BlockedItems(blocked_I))
         found = await self.batches.ask(BatchKind(snapshot, options), [Query("popular")])
-        (own,), entries = await self._names(snapshot, found, details=True)
-        return {"items": entries_as_json(snapshot, found[0], own, entries)}
+        (entries,) = await self._rendered(snapshot, found, details=True)
+        return {"items": entries}
+
+
+def _unblocked(
+    lists: RankedLists, blocked_I: NDArray[np.bool_] | None, k: int
+) -> list[RankedItems]:
+    """Return the first k items of each list that are not blocked."""
+    found = []
+    for items_K, scores_K in zip(lists.items_TK, lists.scores_TK, strict=True):
+        kept_K = items_K >= 0
+        if blocked_I is not None:
+            kept_K &= ~blocked_I[items_K]
+        found.append(RankedItems(items_K[kept_K][:k].tolist(), scores_K[kept_K][:k].tolist()))
+    return found
+
+
+def _entries(snapshot: Snapshot, found: RankedItems) -> list[dict[str, Any]]:
+    """Return the entries of a ranked list as JSON."""
+    cold_I = snapshot.model.cold_I
+    rows: list[dict[str, Any]] = []
+    for place, (item, score) in enumerate(
+        zip(snapshot.item_ids(found.items), found.scores, strict=True)
+    ):
+        row: dict[str, Any] = {"item": item, "score": score, "rank": place + 1}
+        if cold_I is not None and cold_I[found.items[place]]:
+            row["cold"] = True
+        if found.because is not None:
+            row["because"] = found.because[place]
+        if found.notes is not None and found.notes[place]:
+            row["rules"] = list(found.notes[place])
+        rows.append(row)
+    return rows

@@ -15,9 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.errors import NumericalError, UsageError
-from sdgar.recommend.by_index import Query, RankedItems, explain_query, rank_queries
+from sdgar.recommend.by_index import (
+    NO_ITEMS,
+    Basis,
+    Items,
+    Query,
+    RankedItems,
+    explain_query,
+    rank_queries,
+)
 from sdgar.recommend.ranking import ListOptions
 from sdgar.recommend.recommender import Recommender, load
+from sdgar.serve.activity import RecentFeedback
 
 _CANARIES = 50
 """The number of users whose lists are checked before a model may answer."""
@@ -84,6 +93,45 @@ class Snapshot:
     def user_id(self, user: int, raw: Any) -> Any:
         """Return the model's id of a user by index, or the id of the request if it is -1."""
         return self.model.users.at(np.array([user])).tolist()[0] if user >= 0 else raw
+
+    def query_of_user(self, user: int, feedback: RecentFeedback | None) -> Query:
+        """Return the query for a user by index (-1 if unknown), with the feedback since training.
+
+        All items of a user are folded in if the feedback changes them; otherwise the items of the
+        feedback are only left out.
+        """
+        known: Basis = "model" if user >= 0 else "popular"
+        if feedback is None:
+            return Query(known, user)
+        liked_H = _known(self.model.items.index_of(feedback.liked))
+        disliked_H = _known(self.model.items.index_of(feedback.disliked))
+        own_H = self.model.history.of(user).astype(np.int64) if user >= 0 else NO_ITEMS
+        new_H = liked_H[~np.isin(liked_H, own_H)]
+        kept_H = own_H[~np.isin(own_H, disliked_H)]
+        changed = len(new_H) > 0 or len(kept_H) < len(own_H)
+        if changed and self.folds_in and len(kept_H) + len(new_H):
+            history_H = np.concatenate((kept_H, new_H))
+            seen_H = self.model.known.of(user).astype(np.int64) if user >= 0 else NO_ITEMS
+            return Query("feedback", user, history_H, np.concatenate((seen_H, liked_H)), disliked_H)
+        return Query(known, user, NO_ITEMS, liked_H, disliked_H)
+
+    def query_of_history(self, items: Sequence[Any]) -> Query:
+        """Return the query for a history; items that the model does not know are left out."""
+        history_H = _known(self.model.items.index_of(items))
+        if not len(history_H) or not self.folds_in:
+            return Query("popular", extra_H=history_H)
+        return Query("history", history_H=history_H)
+
+    def query_of_context(self, context: dict[str, Any]) -> Query:
+        """Return the query for a context of several fields, or for a user as the only field."""
+        only_user = self.model.fields is None and set(context) == {"user"}
+        found = self.model.query_of_context(context["user"] if only_user else context)
+        return Query("popular") if found is None else Query("model", context=found)
+
+    def unknown_items(self, items: Sequence[Any]) -> list[Any]:
+        """Return the ids of items that the model does not know."""
+        found = zip(items, self.model.items.index_of(items), strict=True) if items else ()
+        return [item for item, at in found if at < 0]
 
     def item_ids(self, items: Sequence[int]) -> list[Any]:
         """Return the ids of items by index."""
@@ -159,6 +207,10 @@ class Snapshot:
         """Return about n users, spread over all users with a trained row."""
         trained_U = np.flatnonzero(np.diff(self.model.history.indptr_U1) > 0)
         return trained_U[:: max(1, len(trained_U) // n)][:n]
+
+
+def _known(index_H: Items) -> Items:
+    return index_H[index_H >= 0]
 
 
 def curve_of(folder: Path) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from sdgar.errors import UsageError
 from sdgar.serve import schemas
 from sdgar.serve.activity import is_negative
-from sdgar.serve.render import details_of, model_ids
+from sdgar.serve.catalogue import details_of, model_ids
 from sdgar.serve.routes.common import ServerState, answer, router, state_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from pydantic import Discriminator, Tag
 
 from sdgar.serve import schemas
-from sdgar.serve.render import details_of, model_ids
+from sdgar.serve.catalogue import details_of, model_ids
 from sdgar.serve.routes.common import answer, router, state_of
 
 routes = router("recommendations", role="read", tags=["questions"])
