@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from common import machine, options_of, write_report
 from sdgar.data.building import RowAccount
-from sdgar.data.id_file import value_arrays
+from sdgar.data.ids import id_arrays
 from sdgar.scale.shards.format import Part, write_arrays, write_described
 from sdgar.scale.shards.writing import shard_of, write_shard
 from sdgar.storage import folders
@@ -100,7 +100,7 @@ def make_direct(
                 "indptr": np.concatenate(([0], np.cumsum(counts))),
                 "items": np.concatenate([items for _, items in pieces]),
                 "rank": users,
-                **value_arrays(users, "users"),
+                **id_arrays(users, "users"),
             }
             return write_shard(folder, number, n_shards, arrays)
 
@@ -114,7 +114,7 @@ def make_direct(
             account=RowAccount(rows, rows),
             weights=False,
             times=False,
-            files=write_arrays(folder, value_arrays(np.arange(n_items), "items")),
+            files=write_arrays(folder, id_arrays(np.arange(n_items), "items")),
             about={"columns": "made up"},
         )
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdgar
-from sdgar.data.coded import Coded
+from sdgar.data.history import Coded
 from sdgar.errors import DataError, UsageError
 from sdgar.evaluation.beyond import Known, newest
 from sdgar.evaluation.measures import BEYOND, MEASURES, check_metric, metrics_of

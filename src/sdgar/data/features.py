@@ -28,7 +28,7 @@ _SEVERAL: Any = (list, tuple, np.ndarray)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FeatureBlock:
     """The features of one column, entry by entry."""
 
     names: tuple[str, ...]
@@ -40,12 +40,8 @@ class Block:
     value_E: NDArray[np.float32]
     """How much of the feature the row has."""
 
-    def placed(self, row_R: NDArray[np.int64]) -> Block:
-        """Return the same with other numbers of rows."""
-        return replace(self, row_E=row_R[self.row_E])
 
-
-def kind_of(name: str, cells: Sequence[Any] | NDArray[Any], said: str | None) -> str:
+def _kind_of(name: str, cells: Sequence[Any] | NDArray[Any], said: str | None) -> str:
     """Return the kind of a column: what is said, or what its cells look like."""
     if said is not None:
         kind: str = one_of(f"kind of column {name}", said, KINDS)
@@ -60,41 +56,27 @@ def kind_of(name: str, cells: Sequence[Any] | NDArray[Any], said: str | None) ->
     return "category"
 
 
-def block_of(kind: str, name: str, ids: NDArray[Any], cells: Any) -> Block:
-    """Return the features of a column that is measured."""
-    if kind == "number":
-        return _numbers(name, ids, cells)
-    return _words(name, ids, cells) if kind == "text" else _embedding(name, ids, cells)
-
-
-def _numbers(name: str, ids: NDArray[Any], cells: Any) -> Block:
+def _numbers(name: str, ids: NDArray[Any], cells: Any) -> FeatureBlock:
     row_E, found = _filled(cells)
     x_E = np.array([_number(name, ids[row], cell) for row, cell in zip(row_E, found, strict=True)])
     spread = x_E.std() if len(x_E) else 0.0
     value_E = (x_E - x_E.mean()) / spread if spread > 0 else np.zeros(len(x_E))
     place_E = np.zeros(len(row_E), np.int64)
-    return Block((name,), row_E, place_E, value_E.astype(np.float32))
+    return FeatureBlock((name,), row_E, place_E, value_E.astype(np.float32))
 
 
-def _embedding(name: str, ids: NDArray[Any], cells: Any) -> Block:
+def _embedding(name: str, ids: NDArray[Any], cells: Any) -> FeatureBlock:
     row_N, found = _filled(cells)
-    lengths = {len(cell) if isinstance(cell, _SEVERAL) else -1 for cell in found}
-    if len(lengths) > 1 or lengths & {-1, 0}:
-        usual = Counter(len(c) for c in found if isinstance(c, _SEVERAL)).most_common(1)
-        wanted = usual[0][0] if usual else 0
-        row = next(
-            row
-            for row, cell in zip(row_N, found, strict=True)
-            if not isinstance(cell, _SEVERAL) or len(cell) != wanted or not wanted
-        )
-        cell = cells[row]
-        has = f"{len(cell)} numbers" if isinstance(cell, _SEVERAL) else f"{cell!r:.40}"
-        raise DataError(
-            f"the embedding {name!r} of {plain(ids[row])!r} has {has}, and other embeddings have "
-            f"{wanted}. Give every id a list of the same length, or None.",
-            code="bad_features",
-        )
-    n = lengths.pop() if lengths else 0
+    lengths = Counter(len(cell) if isinstance(cell, _SEVERAL) else 0 for cell in found)
+    n = next((length for length, _ in lengths.most_common() if length), 0)
+    for row, cell in zip(row_N, found, strict=True):
+        if not isinstance(cell, _SEVERAL) or len(cell) != n or not n:
+            has = f"{len(cell)} numbers" if isinstance(cell, _SEVERAL) else f"{cell!r:.40}"
+            raise DataError(
+                f"the embedding {name!r} of {plain(ids[row])!r} has {has}, and other embeddings "
+                f"have {n}. Give every id a list of the same length, or None.",
+                code="bad_features",
+            )
     e_ND = np.array(
         [[_number(name, ids[row], one) for one in c] for row, c in zip(row_N, found, strict=True)]
     ).reshape(len(row_N), n)
@@ -103,10 +85,10 @@ def _embedding(name: str, ids: NDArray[Any], cells: Any) -> Block:
     value_ND = e_ND / size if size > 0 else e_ND
     names = tuple(f"{name}[{d}]" for d in range(n))
     place_E = np.tile(np.arange(n), len(row_N))
-    return Block(names, np.repeat(row_N, n), place_E, value_ND.ravel().astype(np.float32))
+    return FeatureBlock(names, np.repeat(row_N, n), place_E, value_ND.ravel().astype(np.float32))
 
 
-def _words(name: str, ids: NDArray[Any], cells: Any) -> Block:
+def _words(name: str, ids: NDArray[Any], cells: Any) -> FeatureBlock:
     row_N, found = _filled(cells)
     for row, cell in zip(row_N, found, strict=True):
         if not isinstance(plain(cell), str):
@@ -129,12 +111,10 @@ def _words(name: str, ids: NDArray[Any], cells: Any) -> Block:
         }
         size = np.sqrt(sum(weight**2 for weight in weights.values()))
         entries += [(row, at, weight / size) for at, weight in sorted(weights.items())]
-    row_E, place_E, value_E = zip(*entries, strict=True) if entries else ((), (), ())
-    return Block(
-        tuple(f"{name}:{word}" for word in vocabulary),
-        np.array(row_E, np.int64),
-        np.array(place_E, np.int64),
-        np.array(value_E, np.float32),
+    row_E, place_E, value_E = np.array(entries).reshape(-1, 3).T
+    names = tuple(f"{name}:{word}" for word in vocabulary)
+    return FeatureBlock(
+        names, row_E.astype(np.int64), place_E.astype(np.int64), value_E.astype(np.float32)
     )
 
 
@@ -154,6 +134,10 @@ def _number(name: str, id: Any, value: Any) -> float:
         f"of at most {_GREATEST:g}, or None where there is none.",
         code="bad_features",
     )
+
+
+_BLOCKS = {"number": _numbers, "text": _words, "embedding": _embedding}
+"""The functions that measure a column of each kind."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -213,16 +197,17 @@ class Features(Described):
                 code="features_twice",
             )
         bags: list[set[str]] = [set() for _ in distinct]
-        blocks: list[Block] = []
+        blocks: list[FeatureBlock] = []
         for name in kinds or ():
             if name not in columns:
                 raise unknown_name("column of features", name, columns)
         for name, cells in columns.items():
             if len(cells) != len(raw):
                 raise DataError(f"column {name!r} has {len(cells)} cells for {len(raw)} ids.")
-            kind = kind_of(name, cells, (kinds or {}).get(name))
+            kind = _kind_of(name, cells, (kinds or {}).get(name))
             if kind != "category":
-                blocks.append(block_of(kind, name, raw, cells).placed(row_R))
+                block = _BLOCKS[kind](name, raw, cells)
+                blocks.append(replace(block, row_E=row_R[block.row_E]))
                 continue
             for row, cell in zip(row_R, cells, strict=True):
                 bags[row] |= {f"{name}={value}" for value in _values(name, cell)}
@@ -233,7 +218,7 @@ class Features(Described):
         made = cls(Ids(distinct), names, start_R1, np.array(feature_E, np.int64))
         return made._followed_by(blocks) if blocks else made
 
-    def _followed_by(self, blocks: Sequence[Block]) -> Features:
+    def _followed_by(self, blocks: Sequence[FeatureBlock]) -> Features:
         """Return the features with measures behind the categories, each of which counts 1."""
         names = list(self.names)
         rows = [np.repeat(np.arange(len(self.ids)), np.diff(self.start_R1))]

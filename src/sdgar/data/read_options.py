@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -100,84 +100,58 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         """Raise if options cannot work, before any file is opened."""
-        if self.duplicates not in get_args(Duplicates):
-            raise UsageError(
-                f"duplicates must be one of {', '.join(get_args(Duplicates))}, "
-                f"got {self.duplicates!r}.",
-                code="bad_option",
-            )
-        if self.delimiter is not None and not _fit_delimiter(self.delimiter):
-            raise UsageError(
-                f"delimiter must be one character (or 'tab', or '::'), got {self.delimiter!r}.",
-                code="bad_option",
-            )
+        one_of("duplicates", self.duplicates, get_args(Duplicates))
+        one_of("seen_by", self.seen_by, get_args(SeenBy))
         if self.weights is not None and self.weights not in WEIGHTINGS:
             raise unknown_name("weighting", str(self.weights), WEIGHTINGS)
-        if self.weights is not None and self.weight == "none":
-            raise UsageError(
-                f"weights={self.weights!r} uses weights and weight='none' does not. Leave one "
-                "of them out.",
-                code="bad_option",
-            )
-        limit = self.max_uncompressed
-        if limit is not None and (type(limit) is not int or limit < 1):
-            raise UsageError(
-                f"max_uncompressed must be a number of bytes of at least 1, got {limit!r}.",
-                code="bad_option",
-            )
-        named = self.min_rating not in (None, "auto", "unset")
-        if named and not (
-            isinstance(self.min_rating, (int, float)) and math.isfinite(self.min_rating)
-        ):
-            raise UsageError(
-                f"min_rating must be a number or none, got {self.min_rating!r}.", code="bad_option"
-            )
-        one_of("seen_by", self.seen_by, get_args(SeenBy))
         if self.context != USER:
             from sdgar.data.contexts import require_fields
 
             require_fields(self.context)
+        for wrong in self._faults():
+            raise UsageError(wrong, code="bad_option")
+
+    def _faults(self) -> Iterator[str]:
+        """Yield what is wrong with single options, and with options together."""
+        if self.delimiter is not None and not _fit_delimiter(self.delimiter):
+            yield f"delimiter must be one character (or 'tab', or '::'), got {self.delimiter!r}."
+        limit = self.max_uncompressed
+        if limit is not None and (type(limit) is not int or limit < 1):
+            yield f"max_uncompressed must be a number of bytes of at least 1, got {limit!r}."
+        if self.min_rating not in (None, "auto", "unset") and not _is_number(self.min_rating):
+            yield f"min_rating must be a number or none, got {self.min_rating!r}."
+        low = self.dislike_below
+        if low is not None and not _is_number(low):
+            yield f"dislike_below must be a number, got {low!r}."
+        if low is not None and _is_number(self.min_rating) and low > float(self.min_rating or 0):
+            yield (
+                f"ratings below {low:g} cannot count against an item (--dislike-below) if "
+                f"ratings of {self.min_rating:g} and above count as positive (--min-rating). Lower "
+                "the first, or raise the second."
+            )
+        if twice := repeated(self.header_columns or ()):
+            yield f"--columns names {twice} more than once."
         if self.seen_by == "context" and self.context == USER:
-            raise UsageError(
-                "--seen-by context needs contexts of several fields: name them with --context.",
-                code="bad_option",
+            yield "--seen-by context needs contexts of several fields: name them with --context."
+        if self.weights is not None and self.weight == "none":
+            yield (
+                f"weights={self.weights!r} uses weights and weight='none' does not. Leave one of "
+                "them out."
             )
         if self.kinds is not None and (not self.kinds or not all(self.kinds)):
-            raise UsageError("--kinds names no kind. Write --kinds view,buy.", code="bad_option")
+            yield "--kinds names no kind. Write --kinds view,buy."
         if self.dislike_kinds is not None and not all(self.dislike_kinds or [""]):
-            raise UsageError(
-                "--dislike-kinds names no kind. Write --dislike-kinds skip,return.",
-                code="bad_option",
-            )
+            yield "--dislike-kinds names no kind. Write --dislike-kinds skip,return."
         for name in ("kinds", "dislike_kinds"):
             if getattr(self, name) is not None and self.kind == "none":
-                raise UsageError(
-                    f"--{name.replace('_', '-')} uses kinds and --kind-column none does not. "
-                    "Leave one of them out.",
-                    code="bad_option",
+                yield (
+                    f"--{name.replace('_', '-')} uses kinds and --kind-column none does not. Leave "
+                    "one of them out."
                 )
         if both := sorted({*(self.kinds or ())} & {*(self.dislike_kinds or ())}):
-            raise UsageError(
+            yield (
                 f"the kind {both[0]!r} cannot be learned from (--kinds) and count against an item "
-                "(--dislike-kinds). Leave it out of one of them.",
-                code="bad_option",
-            )
-        least = self.dislike_below
-        if least is not None and not (isinstance(least, int | float) and math.isfinite(least)):
-            raise UsageError(f"dislike_below must be a number, got {least!r}.", code="bad_option")
-        if least is not None and isinstance(self.min_rating, int | float):
-            self._require_apart(least, self.min_rating)
-        if twice := repeated(self.header_columns or ()):
-            raise UsageError(f"--columns names {twice} more than once.", code="bad_option")
-
-    def _require_apart(self, low: float, least: float) -> None:
-        """Raise if a rating counts as positive and against its item."""
-        if low > least:
-            raise UsageError(
-                f"ratings below {low:g} cannot count against an item (--dislike-below) if "
-                f"ratings of {least:g} and above count as positive (--min-rating). Lower the "
-                "first, or raise the second.",
-                code="bad_option",
+                "(--dislike-kinds). Leave it out of one of them."
             )
 
     @property
@@ -201,6 +175,10 @@ def _memory() -> int:
     if not hasattr(os, "sysconf"):
         return _MOST_UNPACKED
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _fit_delimiter(text: str) -> bool:

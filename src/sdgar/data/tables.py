@@ -11,7 +11,7 @@ import polars as pl
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import ResourceError, UsageError
-from sdgar.storage.files import disk_error, replacing_all
+from sdgar.storage.files import make_parent, replacing_all
 
 _TYPES: dict[str, Any] = {
     "int64": pl.Int64,
@@ -86,10 +86,7 @@ def write_tables(tables: Mapping[Path, Iterable[pl.DataFrame]]) -> None:
     """Write several tables, each of frames of the same columns, all complete or none at all."""
     for path in tables:
         require_format(path)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise disk_error(path.parent, error) from error
+        make_parent(path)
     with replacing_all(list(tables)) as temporaries:
         for (path, frames), temporary in zip(tables.items(), temporaries, strict=True):
             try:

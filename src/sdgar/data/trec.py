@@ -9,13 +9,14 @@ Columns stand apart by blanks, so that an id cannot have one. Ids are text.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.tables import text_of
 from sdgar.errors import DataError
-from sdgar.storage.files import disk_error, replacing
+from sdgar.storage.files import make_parent, replacing
 
 _NAME = "sdgar"
 Lists = dict[str, list[str]]
@@ -31,11 +32,10 @@ def read_run(path: str | Path) -> Lists:
         entries.setdefault(user, []).append((-at[1], at[0], item))
     lists = {user: [item for *_, item in sorted(found)] for user, found in entries.items()}
     for user, items in lists.items():
-        if len(set(items)) < len(items):
-            twice = next(item for item in items if items.count(item) > 1)
+        if twice := [item for item, n in Counter(items).items() if n > 1]:
             raise DataError(
-                f"the run {path} has item {twice!r} twice in the list of user {user!r}. Keep one "
-                "of the lines.",
+                f"the run {path} has item {twice[0]!r} twice in the list of user {user!r}. Keep "
+                "one of the lines.",
                 code="duplicate_items",
             )
     return lists
@@ -75,10 +75,7 @@ def write_qrels(rows: Iterable[tuple[object, object]], path: Path) -> int:
 
 def _write(lines: Iterable[str], path: Path) -> int:
     count = 0
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise disk_error(path.parent, error) from error
+    make_parent(path)
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         for line in lines:
             file.write(line + "\n")
@@ -100,21 +97,18 @@ def _id(value: object) -> str:
 def _lines(path: str | Path, n: int, columns: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the columns of each line, and where it stands; empty lines are passed over."""
     name, text = text_of(path, " ", ReadOptions())
-    none = True
-    for number, line in enumerate(text.split("\n"), 1):
-        found = line.split()
-        if not found:
-            continue
-        none = False
-        if len(found) != n:
+    lines = [(number, line.split()) for number, line in enumerate(text.split("\n"), 1)]
+    if not any(found for _, found in lines):
+        raise DataError(f"{name} has no lines: {columns}.", code="no_rows")
+    for number, found in lines:
+        if len(found) not in (0, n):
             raise DataError(
                 f"line {number:,} of {name} has {len(found)} columns, and {n} are needed: "
-                f"{columns}. It is {line.strip()[:60]!r}.",
+                f"{columns}. It is {' '.join(found)[:60]!r}.",
                 code="bad_table",
             )
-        yield f"line {number:,} of {name}", found
-    if none:
-        raise DataError(f"{name} has no lines: {columns}.", code="no_rows")
+        if found:
+            yield f"line {number:,} of {name}", found
 
 
 def _number(text: str, what: str, where: str) -> float:

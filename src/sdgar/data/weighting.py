@@ -61,7 +61,7 @@ def weigh(data: Interactions, how: str) -> tuple[Interactions, str]:
     if chosen.is_raw:
         return data, chosen.sentence()
     tamed_E = chosen.tamed(data)
-    return replace(data, weight_E=tamed_E), chosen.sentence(_range(tamed_E))
+    return replace(data, weight_E=tamed_E), chosen.sentence(_shown(tamed_E.min(), tamed_E.max()))
 
 
 class Weighing:
@@ -126,14 +126,8 @@ class Weighing:
 
 
 def _raw(part: Weighted) -> NDArray[np.float64]:
-    if part.weight_E is None:
-        msg = "rows without weights cannot be weighed"
-        raise AssertionError(msg)
+    assert part.weight_E is not None, "rows without weights cannot be weighed"
     return part.weight_E.astype(np.float64)
-
-
-def _range(weight_E: NDArray[Any]) -> str:
-    return _shown(weight_E.min(), weight_E.max())
 
 
 def _shown(low: float, high: float) -> str:

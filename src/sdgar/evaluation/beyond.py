@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.coded import Coded
-from sdgar.data.history import History
+from sdgar.data.history import Coded, History
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError

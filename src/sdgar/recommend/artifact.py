@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.contexts import require_fields
 from sdgar.data.history import History
-from sdgar.data.id_file import id_tensors, read_ids
-from sdgar.data.ids import Ids
+from sdgar.data.ids import Ids, id_arrays, read_ids
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.models.fold_in import read_rule
 from sdgar.models.model import Model
@@ -105,7 +104,7 @@ def save(
     of_rule = {} if rule is None else rule.tensors(artifact.history)
     tensors = {
         MODEL: model.to_saved() | {_RULE + name: array for name, array in of_rule.items()},
-        IDS: id_tensors(artifact.users, artifact.items),
+        IDS: id_arrays(artifact.users.values, "users") | id_arrays(artifact.items.values, "items"),
         HISTORY: _history_tensors(artifact),
     }
     about = {

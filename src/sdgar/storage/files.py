@@ -58,6 +58,14 @@ def _followed(target: Path) -> Path:
     return place
 
 
+def make_parent(path: Path) -> None:
+    """Make the folder in which a file is to lie."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_error(path.parent, error) from error
+
+
 def disk_error(path: Path, error: OSError) -> ResourceError:
     """Build the error for a file that cannot be read or written, with what to do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.coded import Coded
+from sdgar.data.history import Coded
 from sdgar.data.ids import Ids, is_missing, plain
 from sdgar.data.numbers import COUNTS
 from sdgar.errors import UsageError

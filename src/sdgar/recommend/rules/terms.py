@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.coded import Coded
+from sdgar.data.history import Coded
 from sdgar.recommend.rules.facts import CATEGORY, Facts, missing_facts
 from sdgar.recommend.rules.settings import Field, Rule, choice, number
 

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from sdgar.data import feedback
 from sdgar.data.building import Merging, RowAccount
-from sdgar.data.id_file import id_arrays
-from sdgar.data.ids import Ids
+from sdgar.data.ids import Ids, id_arrays
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.chunks import Chunk, Table
@@ -191,7 +190,7 @@ class _Build:
 
     def _merge(self, rows: RowsByShard, items: Ids) -> list[_Stage]:
         """Write the ids of items, and the rows of all shards with weights as they are."""
-        self._files = write_arrays(self._folder, id_arrays(items, "items"))
+        self._files = write_arrays(self._folder, id_arrays(items.values, "items"))
         self._merging, stages = Merging(), list[_Stage]()
         for number in range(len(rows.rows_S)):
             self._progress("shards", number, len(rows.rows_S))
@@ -275,7 +274,7 @@ class _Stage:
         arrays: dict[str, NDArray[Any]] = {
             "indptr": data.indptr_U1,
             "items": data.items_E,
-            **id_arrays(data.users, "users"),
+            **id_arrays(data.users.values, "users"),
             **seen_arrays(data.seen, data.seen_time_E, data.seen_neutral_E),
         }
         if data.weight_E is not None:

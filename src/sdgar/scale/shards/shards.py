@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from sdgar.arguments import of_kind
 from sdgar.data.building import RowAccount
 from sdgar.data.history import History
-from sdgar.data.id_file import read_ids
-from sdgar.data.ids import Ids, common_kind
+from sdgar.data.ids import Ids, common_kind, read_ids
 from sdgar.data.interactions import Interactions
 from sdgar.scale.shards import writing
 from sdgar.scale.shards.format import (

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
-from sdgar.data.id_file import id_arrays
-from sdgar.data.ids import Ids
+from sdgar.data.ids import Ids, id_arrays
 from sdgar.data.splits import share_of
 from sdgar.data.splits.single import (
     by_time_in_words,
@@ -188,7 +187,7 @@ def _write(
         user_R[shard.rank_U] = _count(shard.indptr_U1, keep_E) > 0
     number_I, number_R = np.cumsum(item_I) - 1, np.cumsum(user_R) - 1
     items = Ids(shards.items.values[item_I])
-    files = write_arrays(folder, id_arrays(items, "items"))
+    files = write_arrays(folder, id_arrays(items.values, "items"))
     parts: list[Part] = []
     for shard in shards:
         keep_E = kept(shard.number)
@@ -197,7 +196,7 @@ def _write(
             "indptr": _indptr(_count(shard.indptr_U1, keep_E)[is_user_U]),
             "items": number_I[shard.items_E[keep_E]].astype(np.int32),
             "rank": number_R[shard.rank_U[is_user_U]],
-            **id_arrays(Ids(shard.users.values[is_user_U]), "users"),
+            **id_arrays(shard.users.values[is_user_U], "users"),
         }
         if shard.weight_E is not None:
             arrays["weight"] = shard.weight_E[keep_E]

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from sdgar.arguments import at_least
 from sdgar.data.history import History
-from sdgar.data.id_file import id_arrays, value_arrays
-from sdgar.data.ids import Ids
+from sdgar.data.ids import id_arrays
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER
 from sdgar.errors import UsageError
@@ -51,7 +50,7 @@ def shard_of(values: NDArray[Any], n_shards: int) -> NDArray[np.uint16]:
 def _spelled(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Return the spelling of all ids as bytes, and where each begins."""
     if values.dtype.kind not in "iu":
-        arrays = value_arrays(values, "ids")
+        arrays = id_arrays(values, "ids")
         return arrays["ids.offsets"], arrays["ids.bytes"]
     digits = values.astype(f"S{_LONGEST}").view(np.uint8).reshape(-1, _LONGEST)
     used = digits != 0  # the digit 0 is the byte 48
@@ -124,7 +123,7 @@ def write(data: Interactions, path: str | Path, n_shards: int, *, overwrite: boo
     shard_U = shard_of(data.users.values, n_shards)
     try:
         with folders.whole(place, replace=overwrite) as temporary:
-            files = write_arrays(temporary, id_arrays(data.items, "items"))
+            files = write_arrays(temporary, id_arrays(data.items.values, "items"))
             parts = [
                 _write_shard(data, np.flatnonzero(shard_U == number), temporary, number, n_shards)
                 for number in range(n_shards)
@@ -169,7 +168,7 @@ def _write_shard(
         "indptr": indptr_S1,
         "items": data.items_E[row_E],
         "rank": users_S,
-        **id_arrays(Ids(data.users.at(users_S)), "users"),
+        **id_arrays(data.users.at(users_S), "users"),
     }
     if data.weight_E is not None:
         arrays["weight"] = data.weight_E[row_E]
