@@ -1,10 +1,10 @@
-"""The first hour with one's own files: every command as it is typed, and what it prints.
+"""The first hour with custom files: every command as it is typed, and what it prints.
 
     python -m tests.cli.first_hour docs/first-hour.md     # writes the page
 
-The files are made up, small, and of the kinds that people have: events with times, play counts,
-stars, true-or-false recommendations, tables of names. A test runs the commands again and holds
-what they print against the page, with every number masked: numbers differ from machine to machine.
+The files are synthetic, small, and of common kinds: events with times, play counts,
+stars, true-or-false recommendations, tables of names. A test runs the commands again and compares
+what they print with the page, with every number masked: numbers differ from machine to machine.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ SHAPE = Shape(users=250, items=200, interactions=5_000, concentration=0.25, head
 
 HOUR: tuple[tuple[str, str], ...] = (
     ("What is there on this machine?", "sdgar doctor"),
-    ("Everything once, on data made up on the spot.", "sdgar demo --out runs/demo"),
+    ("Everything once, on synthetic data.", "sdgar demo --out runs/demo"),
     ("What is in a file?", "sdgar data stats events.csv"),
     ("A file of events with times.", "sdgar train events.csv --out runs/mine"),
     ("What was saved?", "sdgar info runs/mine"),
     ("For one user, with titles.",
      "sdgar recommend runs/mine --user user-0017 -k 3 --names items.csv"),
     ("Why these?", "sdgar explain runs/mine --user user-0017 -k 2 --names items.csv"),
-    ("For somebody new.", "sdgar recommend runs/mine --history item-0004,item-0009 -k 3"),
-    ("For somebody nobody has heard of, beside others.",
+    ("For a new user.", "sdgar recommend runs/mine --history item-0004,item-0009 -k 3"),
+    ("For an unknown user, together with known ones.",
      "sdgar recommend runs/mine --user user-0017 --user stranger -k 2"),
     ("For everybody, into a file.", "sdgar recommend runs/mine --all -k 5 -o lists.parquet"),
     ("What is like an item?", "sdgar similar runs/mine --item item-0004 -k 3"),
     ("A file with play counts.", "sdgar train plays.tsv --out runs/plays"),
-    ("The counts, asked for.", "sdgar train plays.tsv --weight-column plays --out runs/weighted"),
+    ("The counts, on request.", "sdgar train plays.tsv --weight-column plays --out runs/weighted"),
     ("A file with stars.", "sdgar train stars.jsonl --out runs/stars"),
     ("A table with true-or-false recommendations.",
      "sdgar train reviews.parquet --system ease --out runs/reviews"),
@@ -59,7 +59,7 @@ HOUR: tuple[tuple[str, str], ...] = (
     ("A mistake.", "sdgar train event.csv --out runs/typo"),
     ("Another.", "sdgar recommend runs/mine --usr user-0017"),
 )  # fmt: skip
-"""What is asked, and the command that answers it."""
+"""A question, and the command that answers it."""
 
 
 def make_files(folder: Path) -> None:
@@ -111,13 +111,13 @@ def typed(command: str) -> str:
 
 
 def hour(place: Path) -> Iterator[tuple[str, str, str]]:
-    """(what is asked, the command, what it prints), one after the other in an empty folder."""
+    """(the question, the command, what it prints), one after the other in an empty folder."""
     here = Path.cwd()
     os.chdir(place)
     try:
         make_files(place)
-        for asked, command in HOUR:
-            yield asked, command, typed(command).replace(f"{place}/", "")
+        for question, command in HOUR:
+            yield question, command, typed(command).replace(f"{place}/", "")
     finally:
         os.chdir(here)
 
@@ -127,14 +127,14 @@ def page() -> str:
     lines = [
         "# The first hour",
         "",
-        "What the commands print, on a screen of 80 columns. The files are small and made up, so",
+        "What the commands print, on a screen of 80 columns. The files are small and synthetic, so",
         "the numbers mean little. `python -m tests.cli.first_hour docs/first-hour.md` wrote this",
         "page, and a test compares it with what the commands print now.",
     ]
     with tempfile.TemporaryDirectory() as place:
-        for asked, command, said in hour(Path(place)):
-            told = [line for line in said.rstrip().splitlines() if not slow_only(line)]
-            lines += ["", f"## {asked}", "", "```", f"$ {command}", *told, "```"]
+        for question, command, said in hour(Path(place)):
+            shown = [line for line in said.rstrip().splitlines() if not slow_only(line)]
+            lines += ["", f"## {question}", "", "```", f"$ {command}", *shown, "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -145,7 +145,7 @@ def commands(text: str) -> dict[str, str]:
 
 
 def slow_only(line: str) -> bool:
-    """Whether only a slow machine prints a line: it says between two looks how far it is."""
+    """Whether only a slow machine prints a line: it says between two evaluations how far it is."""
     return re.search(r"epoch \d+ of (about )?\d+ · loss [\d.]+$", line.rstrip()) is not None
 
 

@@ -96,8 +96,8 @@ def test_nothing_but_a_file_trains_sdsoftmax_which_knows_strangers_by_their_hist
     out = events / "default"
     result = result_of(sdgar("train", events / "events.csv", "--out", out, "--json", *QUICK))
     assert result["system"] == "sdsoftmax"
-    told = result_of(sdgar("recommend", out, "--history", "item-0001,item-0002", "-k", 3, "--json"))
-    assert told
+    got = result_of(sdgar("recommend", out, "--history", "item-0001,item-0002", "-k", 3, "--json"))
+    assert got
 
 
 def test_train_says_everything_a_machine_needs(trained):
@@ -118,8 +118,8 @@ def test_train_says_everything_a_machine_needs(trained):
     assert low <= result["test"]["ndcg@50"] <= high
 
 
-def test_train_tells_people_what_it_did(events):
-    done = sdgar("train", events / "events.csv", "--out", events / "told", *QUICK)
+def test_train_prints_what_it_did(events):
+    done = sdgar("train", events / "events.csv", "--out", events / "got", *QUICK)
     assert done.returncode == 0, done.stderr
     for said in (
         "120 users · 80 items · 2,400 interactions",
@@ -131,7 +131,7 @@ def test_train_tells_people_what_it_did(events):
         "popular @50",
         "--explain-metrics",
         "s training",
-        f"sdgar recommend {events / 'told'} --user user-",
+        f"sdgar recommend {events / 'got'} --user user-",
     ):
         assert said in done.stdout
 
@@ -253,7 +253,7 @@ def test_similar_finds_other_items(trained):
     assert "item-0001" not in items
 
 
-def test_explain_gives_reasons_whose_shares_add_up_and_recommend_says_why(trained):
+def test_explain_gives_reasons_with_shares_that_add_up_and_recommend_says_why(trained):
     out, _ = trained
     found = result_of(sdgar("explain", out, "--user", "user-0001", "-k", "2", "--json"))
     assert len(found["explained"]) == 2
@@ -261,9 +261,9 @@ def test_explain_gives_reasons_whose_shares_add_up_and_recommend_says_why(traine
         shares = [reason["share"] for reason in one["because"]]
         assert len(shares) == 3
         assert sum(shares) + one["rest"] == pytest.approx(one["score"])
-    told = sdgar("explain", out, "--user", "user-0001", "-k", "1").stdout
-    assert found["explained"][0]["because"][0]["item"] in told
-    assert "(all the rest)" in told
+    got = sdgar("explain", out, "--user", "user-0001", "-k", "1").stdout
+    assert found["explained"][0]["because"][0]["item"] in got
+    assert "(all the rest)" in got
     answer = result_of(sdgar("recommend", out, "--user", "user-0001", "-k", "2", "--why", "--json"))
     (one,) = answer["recommendations"]
     first = [entry["because"] for entry in one["items"]]
@@ -301,7 +301,7 @@ def test_doctor_shows_versions_and_devices():
     assert found["threads_why"]
 
 
-def test_doctor_asks_engines_for_the_default_system_and_for_sdgar():
+def test_doctor_checks_engines_for_the_default_system_and_for_sdgar():
     class Choosy:
         """An engine that runs one of both."""
 
@@ -386,7 +386,7 @@ def test_help_names_every_system():
     assert words == set(SYSTEMS)
 
 
-def test_what_training_never_saw_is_counted_and_told(events, tmp_path):
+def test_what_training_never_saw_is_counted_and_reported(events, tmp_path):
     frame = pl.read_parquet(events / "test.parquet")
     strangers = pl.DataFrame({"user_id": ["nobody", "user-0001"], "item_id": ["item-0001", "new"]})
     pl.concat([frame, strangers]).write_parquet(tmp_path / "test.parquet")
@@ -446,7 +446,7 @@ def test_options_are_listed_in_their_panels():
 
 
 @pytest.mark.parametrize(("words", "meant"), [(("trian",), "train"), (("data", "stast"), "stats")])
-def test_a_misspelt_command_is_told_the_nearest(words, meant):
+def test_a_misspelt_command_gets_the_nearest(words, meant):
     done = sdgar(*words)
     assert done.returncode == 2
     assert f"Did you mean '{meant}'?" in done.stderr
@@ -571,7 +571,7 @@ def test_a_mistake_gets_one_clear_message_its_exit_code_and_leaves_nothing(
     assert left in ([], ["o.partial"]) if case == "diverges" else left == []
 
 
-def test_an_error_is_json_too_where_json_was_asked_for(tmp_path):
+def test_an_error_is_json_too_where_json_was_requested(tmp_path):
     done = sdgar("train", "nowhere.csv", "--out", tmp_path / "o", "--json")
     error = json.loads(done.stdout.splitlines()[-1])["error"]
     assert error["exit_code"] == done.returncode == 2

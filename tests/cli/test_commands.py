@@ -61,7 +61,7 @@ def test_a_name_that_is_taken_is_refused(registry):
         registry.register("mine", {"train": ("Train.", "mine:train")})
 
 
-def test_a_package_whose_table_cannot_be_loaded_is_named(monkeypatch):
+def test_a_package_with_a_table_that_cannot_be_loaded_is_named(monkeypatch):
     monkeypatch.setattr(commands, "_registered", {})
     monkeypatch.setattr(commands, "entry_points", lambda group: [Point()])
     with pytest.raises(UsageError, match=r"'broken' \(nowhere:COMMANDS\).*ModuleNotFoundError"):

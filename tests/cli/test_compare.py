@@ -46,40 +46,44 @@ def test_compare_says_everything_a_machine_needs_and_people_a_table(events, tmp_
     out = tmp_path / "out"
     words = ("compare", *given(events), "--systems", "popular,bpr", "--seeds", 2, *QUICK)
     done = sdgar(*words, "--out", out, "--json")
-    told = result_of(done)
-    assert (told["metric"], told["protocol"], told["seeds"]) == ("ndcg@50", "validated", [0, 1])
-    assert (told["trials"], told["failed"], told["out"]) == (None, [], str(out))
+    got = result_of(done)
+    assert (got["metric"], got["protocol"], got["seeds"]) == (
+        "ndcg@50",
+        "validated",
+        [0, 1],
+    )
+    assert (got["trials"], got["failed"], got["out"]) == (None, [], str(out))
     kinds = ("precision", "recall", "ndcg", "mrr", "map", "hit")
-    for row in told["systems"]:
+    for row in got["systems"]:
         assert set(row["metrics"]) == {f"{kind}@{k}" for kind in kinds for k in (10, 20, 50)}
         assert row["ndcg@50"] == row["metrics"]["ndcg@50"]["mean"]
         assert row["interval"][0] <= row["ndcg@50"] <= row["interval"][1]
         assert row["seconds"] >= 0
-    bpr, popular = sorted(told["systems"], key=lambda row: row["system"])
+    bpr, popular = sorted(got["systems"], key=lambda row: row["system"])
     assert (bpr["chosen"], bpr["engine"]) == (SETTINGS, "eager")
     assert [run["seed"] for run in bpr["runs"]] == [0, 1]
     assert [run["seed"] for run in popular["runs"]] == [None]
-    versus = [row["versus"] for row in told["systems"]]
+    versus = [row["versus"] for row in got["systems"]]
     assert versus[0] is None
     assert 0 < versus[1]["sign_flip_p"] <= 1
-    assert told["counts"]["users"] == versus[1]["users"]
-    assert json.loads((out / "compare.json").read_text()) | {"out": str(out)} == told
+    assert got["counts"]["users"] == versus[1]["users"]
+    assert json.loads((out / "compare.json").read_text()) | {"out": str(out)} == got
     assert (out / "compare.png").exists()
     again = sdgar(*words, "--out", out)
     assert again.returncode == 0, again.stderr
     assert again.stdout.count("before") == 3
-    for said in ("ndcg@50", "± ", f"vs {told['against']}", "epochs=4", "sdgar train", "seeds"):
+    for said in ("ndcg@50", "± ", f"vs {got['against']}", "epochs=4", "sdgar train", "seeds"):
         assert said in again.stdout
 
 
 def test_a_seed_of_a_comparison_is_the_run_that_train_makes(events, tmp_path):
-    told = result_of(
+    got = result_of(
         sdgar("compare", *given(events), "--systems", "bpr", "--seeds", 1, "--seed", 5, *QUICK,
               "--json")
     )  # fmt: skip
     words = ("--system", "bpr", "--seed", 5, *QUICK, "--out", tmp_path / "o", "--json")
     alone = result_of(sdgar("train", *given(events), *words))
-    (run,) = told["systems"][0]["runs"]
+    (run,) = got["systems"][0]["runs"]
     assert (run["seed"], run["metrics"]) == (5, alone["test"])
     assert run["best_epoch"] == alone["best_epoch"]
 
@@ -103,10 +107,10 @@ def test_a_system_that_fails_is_a_row_and_sets_the_exit_code(events, tmp_path):
         "sa.learning_rate=1e38", "--out", tmp_path / "out", "--json",
     )  # fmt: skip
     assert done.returncode == 6
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert [row["system"] for row in told["systems"]] == ["bpr"]
-    assert told["failed"][0]["system"] == "sa"
-    assert "Lower the learning rate" in told["failed"][0]["message"]
+    got = json.loads(done.stdout.splitlines()[-1])
+    assert [row["system"] for row in got["systems"]] == ["bpr"]
+    assert got["failed"][0]["system"] == "sa"
+    assert "Lower the learning rate" in got["failed"][0]["message"]
     assert "failed" in done.stderr
     assert pl.read_csv(tmp_path / "out" / "compare.csv").height == 2
 
@@ -116,9 +120,9 @@ def test_compare_can_tune_every_system_first(events):
         "compare", *given(events), "--systems", "popular,bpr", "--seeds", 1, *QUICK, "--tune", 2,
         "--set", "l2=0.02", "--json",
     )  # fmt: skip
-    told = result_of(done)
-    rows = {row["system"]: row for row in told["systems"]}
-    assert told["trials"] == 2
+    got = result_of(done)
+    rows = {row["system"]: row for row in got["systems"]}
+    assert got["trials"] == 2
     assert rows["popular"]["tuned"] is None
     tuned = rows["bpr"]["tuned"]
     assert [set(t["settings"]) for t in tuned["trials"]] == [{"learning_rate"}] * 2
@@ -256,8 +260,8 @@ def test_an_own_system_is_listed_compared_tuned_and_trained_by_its_name(
 
     listed = result_of(own("systems", "--json"))["systems"]
     assert listed["own-bpr"] == "BPR whose negatives are drawn by popularity."
-    told = result_of(own("compare", *given(events), "--systems", "own-bpr,bpr", *QUICK, "--json"))
-    assert {row["system"] for row in told["systems"]} == {"own-bpr", "bpr"}
+    got = result_of(own("compare", *given(events), "--systems", "own-bpr,bpr", *QUICK, "--json"))
+    assert {row["system"] for row in got["systems"]} == {"own-bpr", "bpr"}
     words = ("tune", *given(events), "--system", "own-bpr", "--trials", 2, *QUICK, "--json")
     assert set(result_of(own(*words))["best"]["settings"]) >= {"learning_rate"}
     run = tmp_path / "run"

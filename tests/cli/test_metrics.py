@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
     return home
 
 
-def told(*words: object) -> dict:
+def reported(*words: object) -> dict:
     code, out, err = run(*words, "--json")
     assert code == 0, err
     return json.loads(out.splitlines()[-1])
@@ -44,7 +44,7 @@ def told(*words: object) -> dict:
 
 def test_evaluate_measures_what_is_named_and_groups_and_writes_it(folder):
     model = ("evaluate", folder / "run", "--test", folder / "test.parquet")
-    found = told(
+    found = reported(
         *model, "--train", folder / "train.parquet", "--k", "2,3",
         "--metrics", "ndcg,coverage@2,diversity@3", "--metrics", "calibration:genres@3,new_hit@3",
         "--item-facts", folder / "items.csv", "--user-facts", folder / "users.csv",
@@ -65,7 +65,7 @@ def test_evaluate_measures_what_is_named_and_groups_and_writes_it(folder):
     assert found["test"] == wanted.means()
     frame = pl.read_parquet(folder / "users.parquet")
     assert frame.rows() == wanted.frame().rows()
-    again = told(
+    again = reported(
         "evaluate", "--run", folder / "run.txt", "--qrels", folder / "qrels.txt", "--metrics",
         "ndcg@3,coverage@2", "--train", folder / "train.parquet", "--by", "popularity",
     )  # fmt: skip
@@ -130,7 +130,7 @@ def test_compare_shows_the_named_metrics_and_writes_tables(folder):
         "compare", folder / "train.parquet", "--test", folder / "test.parquet", "--systems",
         "popular,ease", "--seeds", "1",
     )  # fmt: skip
-    found = told(
+    found = reported(
         *words, "--metrics", "coverage@2,ndcg@3,gini@3,diversity@3,popularity@3", "--item-facts",
         folder / "items.csv", "--latex", folder / "tables" / "t.tex", "--csv", folder / "t.csv",
     )  # fmt: skip
@@ -171,7 +171,7 @@ def test_a_comparison_goes_on_only_with_the_same_metrics(folder, tmp_path):
         "compare", folder / "train.parquet", "--test", folder / "test.parquet", "--systems",
         "popular", "--seeds", "1", "--out", tmp_path / "out",
     )  # fmt: skip
-    assert set(told(*words, "--metrics", "hit@3")["systems"][0]["metrics"]) == {"hit@3"}
+    assert set(reported(*words, "--metrics", "hit@3")["systems"][0]["metrics"]) == {"hit@3"}
     code, _, err = run(*words, "--metrics", "hit@2")
     assert code != 0
     assert "metrics" in err

@@ -56,16 +56,16 @@ def test_training_with_features_measures_cold_items_and_marks_them(world):
     assert "by features" in sdgar(*words).stdout
     test = world / "test.csv"
     pl.DataFrame({"user": [0, 1], "item": [900, 904]}).write_csv(test)
-    told = result_of(sdgar("evaluate", out, "--test", test, "--k", 10, "--json"))
-    assert told["among_cold"]["items"] == 17
-    assert told["among_cold"]["rows"] == 2
+    reported = result_of(sdgar("evaluate", out, "--test", test, "--k", 10, "--json"))
+    assert reported["among_cold"]["items"] == 17
+    assert reported["among_cold"]["rows"] == 2
     # Fewer than ten of them are of the genre of a user, and these come first.
-    assert told["among_cold"]["test"]["hit@10"] == 1
+    assert reported["among_cold"]["test"]["hit@10"] == 1
     words = ("evaluate", out, "--test", test, "--metrics")
-    told = result_of(sdgar(*words, "hit@10,coverage@10", "--by", "activity", "--json"))
-    assert told["among_cold"]["test"] == {"hit@10": 1}
-    assert set(told["test"]) == {"hit@10", "coverage@10"}
-    assert sum(one["users"] for one in told["by"]["activity"].values()) == 2
+    reported = result_of(sdgar(*words, "hit@10,coverage@10", "--by", "activity", "--json"))
+    assert reported["among_cold"]["test"] == {"hit@10": 1}
+    assert set(reported["test"]) == {"hit@10", "coverage@10"}
+    assert sum(one["users"] for one in reported["by"]["activity"].values()) == 2
     assert "cold items alone: hit@10 1.0000" in sdgar(*words, "hit@10,coverage@10").stdout
     assert "among_cold" not in result_of(sdgar(*words, "coverage@10", "--json"))
 
@@ -75,9 +75,9 @@ def test_a_comparison_has_a_column_of_cold_items(world):
         "compare", world / "events.csv", "--systems", "popular,ials,ease", "--split", "items:0.2",
         "--item-features", world / "films.csv", "--feature-kinds", "title=text", "--k", 10,
     )  # fmt: skip
-    told = sdgar(*words, "--json")
-    assert told.returncode == 2  # as EASE makes nothing of features
-    found = json.loads(told.stdout.splitlines()[-1])
+    reported = sdgar(*words, "--json")
+    assert reported.returncode == 2  # as EASE makes nothing of features
+    found = json.loads(reported.stdout.splitlines()[-1])
     cold = {one["system"]: one["metrics"]["ndcg@10 among cold"]["mean"] for one in found["systems"]}
     assert cold["ials"] > cold["popular"] + 0.2
     assert [one["code"] for one in found["failed"]] == ["unused_features"]
@@ -103,12 +103,12 @@ def test_items_are_added_by_events_by_features_and_by_both(world, run):
     by_events = result_of(sdgar(*words, "--events", events))
     assert (by_events["added"], by_events["cold"]) == (2, 0)
     both = sdgar(*words, "--events", events, "--item-features", world / "films.csv", "--overwrite")
-    told = result_of(both)
-    assert (told["added"], told["with_events"], told["cold"]) == (6, 2, 4)
-    assert told["about"]["by_events"] == 2
+    reported = result_of(both)
+    assert (reported["added"], reported["with_events"], reported["cold"]) == (6, 2, 4)
+    assert reported["about"]["by_events"] == 2
     refused = sdgar("add-items", out, "--events", events, "--out", world / "again")
     assert refused.returncode == 2
-    assert "2 items are known to the model" in refused.stderr
+    assert "2 items are in the model already" in refused.stderr
     assert not (world / "again").exists()
     taken = sdgar("add-items", run, "--events", events, "--out", out)
     assert taken.returncode == 2

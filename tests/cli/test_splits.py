@@ -16,7 +16,7 @@ SYSTEMS = ("--systems", "popular,item-knn")
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory) -> Path:
-    """Thirty users over thirty days, a third of whom come late."""
+    """Thirty users over thirty days, and a third of them come late."""
     rng = np.random.default_rng(0)
     user = rng.integers(0, 30, 600)
     day = np.where(user < 20, rng.integers(0, 30, 600), rng.integers(20, 30, 600))
@@ -44,13 +44,13 @@ def test_compare_takes_windows_and_says_how_many_folds_there_are(events):
     assert "--split" not in line
 
 
-def test_compare_tells_who_is_new_and_what_to_do_about_it(events):
+def test_compare_reports_who_is_new_and_what_to_do_about_it(events):
     words = ("compare", events, *SYSTEMS, "--split", "date:2024-03-21")
-    told = result_of(sdgar(*words, "--json"))
-    counts = told["counts"]
+    reported = result_of(sdgar(*words, "--json"))
+    counts = reported["counts"]
     assert counts["unknown_users"] == 10
     assert counts["unknown_user_rows"] > counts["rows"] > 0
-    assert told["folds"] == [
+    assert reported["folds"] == [
         {"how": "by date, from 2024-03-21 00:00:00 on", "counts": counts}
     ]  # fmt: skip
     shown = " ".join(sdgar(*words).stdout.split())
@@ -60,11 +60,11 @@ def test_compare_tells_who_is_new_and_what_to_do_about_it(events):
 
 
 def test_compare_takes_folds_with_users_that_are_all_known(events):
-    told = result_of(sdgar("compare", events, *SYSTEMS, "--split", "folds:3", "--json"))
-    assert len(told["folds"]) == 3
-    assert told["counts"]["unknown_users"] == 0
+    reported = result_of(sdgar("compare", events, *SYSTEMS, "--split", "folds:3", "--json"))
+    assert len(reported["folds"]) == 3
+    assert reported["counts"]["unknown_users"] == 0
     rows = pl.read_parquet(events).height
-    assert told["counts"]["rows"] == rows
+    assert reported["counts"]["rows"] == rows
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_train_measures_new_users_and_refuses_a_system_that_cannot(events, tmp_p
     refused = sdgar(*words, "--system", "bpr")
     assert refused.returncode == 2
     assert "cannot be folded into models of bpr" in refused.stderr
-    told = result_of(sdgar(*words, "--system", "ease", "--keep", "measured", "--json"))
-    assert told["test_counts"]["folded_in"] == told["test_counts"]["users"] == 6
-    assert told["data"]["users"] == 24
+    reported = result_of(sdgar(*words, "--system", "ease", "--keep", "measured", "--json"))
+    assert reported["test_counts"]["folded_in"] == reported["test_counts"]["users"] == 6
+    assert reported["data"]["users"] == 24
     compared = result_of(
         sdgar("compare", events, "--systems", "ease", "--split", "users:0.2", "--json")
     )
-    assert compared["systems"][0]["runs"][0]["metrics"] == told["test"]
+    assert compared["systems"][0]["runs"][0]["metrics"] == reported["test"]
     wrong = sdgar("compare", events, "--split", "users:0.2")
     assert wrong.returncode == 2
     assert "models of bpr, sdgar." in wrong.stderr
@@ -115,8 +115,8 @@ def test_a_split_of_users_is_written_and_measured_from_files(events, tmp_path):
     out = tmp_path / "run"
     words = ("--system", "ease", "--out", out)
     assert sdgar("train", train, "--split", "none", *words).returncode == 0
-    told = result_of(sdgar("evaluate", out, "--test", test, "--histories", histories, "--json"))
-    assert told["counts"]["folded_in"] == told["users"] == 6
+    reported = result_of(sdgar("evaluate", out, "--test", test, "--histories", histories, "--json"))
+    assert reported["counts"]["folded_in"] == reported["users"] == 6
     again = ("data", "split", events, "--rule", "paper", "--out", tmp_path)
     assert "histories" not in result_of(sdgar(*again, "--overwrite", "--json"))
     assert not histories.exists()

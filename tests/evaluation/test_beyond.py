@@ -37,7 +37,7 @@ def coded(genres: list[list[str]]) -> Coded:
 
 
 def ranked(data: dict, metrics: list[str], new: set[int] = frozenset()) -> Ranked:
-    """The lists of made-up data, as ``generate.made_up`` has them."""
+    """The lists of synthetic data, as ``generate.made_up`` has them."""
     rows = [set(data["history"][user]) for user in data["history"]]
     known = Known(
         n_items=data["items"],

@@ -1,4 +1,4 @@
-"""Metrics of groups of users or items, values of each user, and what a report tells of them."""
+"""Metrics of groups of users or items, values of each user, and what a report says of them."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def test_activity_and_popularity_are_quarters_that_keep_equal_values_together(pa
 
 
 def test_many_numbers_are_quarters_and_few_are_groups_of_their_own(report):
-    ages = {f"u{u}": {"age": str(20 + u), "rooms": 1 + u % 3} for u in range(USERS)}
-    assert list(report.by("rooms", users=ages)) == ["1", "2", "3"]
+    ages = {f"u{u}": {"age": str(20 + u), "cars": 1 + u % 3} for u in range(USERS)}
+    assert list(report.by("cars", users=ages)) == ["1", "2", "3"]
     groups = report.by("age", users=ages)
     assert len(groups) == 4
     assert next(iter(groups)).startswith("20 to ")

@@ -41,16 +41,16 @@ import ir_measures as ir
 import pandas as pd
 
 warnings.simplefilter("ignore")
-asked = json.load(sys.stdin)
+requested = json.load(sys.stdin)
 
 def frame(rows, value):
-    # ranx knows text only as object, which pandas 3 no longer makes by itself.
+    # ranx takes text only as object, which pandas 3 no longer makes by itself.
     texts = {"query_id": object, "doc_id": object}
     return pd.DataFrame(rows, columns=["query_id", "doc_id", value]).astype(texts)
 
 found = ir.iter_calc(
-    [ir.parse_measure(name) for name in asked["measures"]],
-    frame(asked["qrels"], "relevance"), frame(asked["run"], "score"),
+    [ir.parse_measure(name) for name in requested["measures"]],
+    frame(requested["qrels"], "relevance"), frame(requested["run"], "score"),
 )
 json.dump([(str(one.measure), one.query_id, one.value) for one in found], sys.stdout)
 """
@@ -81,7 +81,7 @@ def test_all_metrics_agree_with_ir_measures() -> None:
             ("precision", "P"), ("recall", "R"), ("ndcg", "nDCG"), ("map", "AP"), ("hit", "Success")
         )
     } | {f"mrr@{k_max}": "RR"}  # the list ends at k_max, so no cut-off is needed  # fmt: skip
-    asked = {
+    requested = {
         "measures": list(named.values()),
         "qrels": [(f"u{user}", f"i{item}", 1) for user in positives for item in positives[user]],
         # Such tools break ties by name, so they are given our ranks as strictly falling scores.
@@ -94,7 +94,7 @@ def test_all_metrics_agree_with_ir_measures() -> None:
     # ranx would compile each measure for many seconds; as plain Python it needs three for all.
     done = subprocess.run(
         [sys.executable, "-c", REFERENCE],
-        input=json.dumps(asked), capture_output=True, text=True, check=True,
+        input=json.dumps(requested), capture_output=True, text=True, check=True,
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
     )  # fmt: skip
     reference = {(measure, user): value for measure, user, value in json.loads(done.stdout)}

@@ -118,7 +118,7 @@ def test_intervals_of_a_large_report_take_seconds_not_minutes() -> None:
     found = report(30_000, **{f"m{i}_1": rng.random(30_000) for i in range(18)})
     start = time.perf_counter()
     found.intervals()
-    # About 1 s on two slow cores; the bound leaves room for a busy machine.
+    # About 1 s on two slow cores; the bound allows for a busy machine.
     assert time.perf_counter() - start < 15
 
 

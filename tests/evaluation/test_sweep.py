@@ -79,7 +79,7 @@ def test_a_list_depends_on_its_context_alone():
 def test_models_with_and_without_a_memory_share_a_table():
     model, history = model_of(np.random.default_rng(4), 5, 60, 8)
     vectors, sweep = model.first, Sweep.of(model)
-    for one in (vectors, model, vectors):  # by one thread, which keeps its room
+    for one in (vectors, model, vectors):  # by one thread, which keeps its buffers
         exact = top_k(one, np.arange(5), 6, seen=history)
         found = sweep.top_k(one, np.arange(5), 6, seen=history)
         assert found.items_TK.tolist() == exact.items_TK.tolist()
@@ -167,7 +167,7 @@ def test_measuring_is_the_same_by_a_sweep(monkeypatch):
 
 
 @pytest.mark.parametrize("weight", [0.0, -0.0])
-def test_an_item_whose_memory_is_nothing_is_still_listed(weight):
+def test_an_item_with_an_empty_memory_is_still_listed(weight):
     model, history = model_of(np.random.default_rng(10), 20, 60, 8)
     model.second.weight_II.weight_E[:] = weight
     exact = top_k(model, np.arange(20), 50, seen=history)

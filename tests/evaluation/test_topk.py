@@ -120,7 +120,7 @@ def test_the_number_of_threads_does_not_change_the_lists(threads: int) -> None:
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
-def test_threads_name_the_first_user_whose_scores_are_no_numbers() -> None:
+def test_threads_name_the_first_user_with_scores_that_are_no_numbers() -> None:
     scores_UI = torch.zeros(40, 300)
     scores_UI[7, 5] = scores_UI[31, 2] = torch.nan
     with (

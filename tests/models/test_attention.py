@@ -1,4 +1,4 @@
-"""Attention within packed sequences: the sums as they are defined, and kernels beside torch."""
+"""Attention within packed sequences: the sums as they are defined, and kernels against torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _made_up(lengths: list[int], heads: int, dim: int, dtype: torch.dtype) -> tu
 
 
 def _attended(lengths: list[int], heads: int, dim: int, dtype: torch.dtype) -> list[Tensor]:
-    """Return y, ∇x and ∇β for the same made-up numbers in either type."""
+    """Return y, ∇x and ∇β for the same random numbers in either type."""
     x_TE, bias_HL, grad_TD = _made_up(lengths, heads, dim, dtype)
     packed = PackedSequences.of(torch.tensor(lengths), dtype)
     assert (packed.rectangles is None) == (dtype == torch.float32)

@@ -19,7 +19,7 @@ SOFTMAX = {"dim": 4, "n_negatives": 5, "tau": 0.3, "sampler__states": 4}
 
 @pytest.fixture(scope="module")
 def colours() -> Interactions:
-    """Sixty users like most items of their own colour, named by it."""
+    """Sixty users like most items of one colour, named by it."""
     own = np.add.outer(np.arange(60), np.arange(40)) % 2 == 0
     users, items = np.nonzero(own & (np.random.default_rng(0).random(own.shape) < 0.7))
     names = np.array([f"{'black' if i % 2 else 'white'}-{i}" for i in range(40)], dtype=object)
@@ -75,7 +75,7 @@ def test_a_folded_model_is_a_model(softmax, colours, tmp_path):
     assert again.evaluate(test, ks=(40,)).means()["recall@40"] == 1
 
 
-def test_users_of_the_training_are_told_as_well_from_their_histories_alone(softmax, colours):
+def test_users_of_the_training_are_ranked_as_well_from_their_histories_alone(softmax, colours):
     def share_right(model: sdgar.Recommender) -> float:
         answers = model.recommend(k=3).iter_rows()
         return np.mean(
@@ -86,7 +86,7 @@ def test_users_of_the_training_are_told_as_well_from_their_histories_alone(softm
     assert share_right(softmax) > 0.95
 
 
-def test_unknown_items_are_refused_or_left_out_when_asked(softmax):
+def test_unknown_items_are_refused_or_left_out_on_request(softmax):
     with pytest.raises(UsageError, match=r"1 item id is unknown to the model: 'green-1'"):
         softmax.fold_in({"eve": ["white-2", "green-1"]})
     some = softmax.fold_in({"eve": ["white-2", "green-1"]}, skip_unknown=True)

@@ -1,4 +1,4 @@
-"""Item weights from shards on disk have the bytes of those in memory, within any limit."""
+"""Item weights from shards are bit-identical to weights solved in RAM, within any limit."""
 
 from __future__ import annotations
 
@@ -136,13 +136,13 @@ def test_weights_of_the_same_rows_by_the_same_rule_are_solved_for_once(
         same(*again)
         same(again[0], LocalItemWeights.solved(in_memory(rows), rule, device=CPU))
     found(shards, own=weight_of)
-    found(shards, own=weight_of)  # nobody knows whether the function is the same
+    found(shards, own=weight_of)  # the function may be another one
     assert len(solved) == 7
 
 
 @pytest.mark.parametrize("name", ["history.item.npy", "speaker.weight.npy", "made-of.json"])
 @pytest.mark.parametrize("left", [0, 7, 130])
-def test_weights_whose_files_were_cut_are_solved_for_again(shards, tmp_path, name, left):
+def test_weights_with_cut_files_are_solved_for_again(shards, tmp_path, name, left):
     item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     path = tmp_path / from_shards.FOLDER / name
     data = path.read_bytes()
@@ -207,12 +207,12 @@ def test_an_interruption_leaves_what_was_there_before(shards, tmp_path):
     def solve(stop: str | None) -> list[str]:
         steps = []
 
-        def told(name, done, total):
+        def reported(name, done, total):
             steps.append(name)
             if name == stop:
                 raise KeyboardInterrupt
 
-        how = {"work": tmp_path, "memory": MUCH, "progress": told}
+        how = {"work": tmp_path, "memory": MUCH, "progress": reported}
         from_shards.solved(shards, replace(RULE, l2=9.0), None, **how)
         return steps
 
@@ -235,7 +235,7 @@ def test_a_folder_with_something_else_is_left_alone(shards, tmp_path):
     assert own.read_text() == "mine"
 
 
-def test_a_full_disk_is_told_before_a_page_is_missing(shards, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_before_a_page_is_missing(shards, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 

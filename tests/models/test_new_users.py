@@ -58,7 +58,7 @@ def test_new_users_are_measured_from_their_histories(data):
         model.recommender_.evaluate(test, seen=test, histories=histories)
 
 
-def test_items_of_a_history_that_nobody_knows_are_told_of_and_their_users_counted(data):
+def test_unknown_items_of_a_history_are_reported_and_their_users_counted(data):
     model = ItemKNN().fit(data)
     histories = Interactions.from_arrays(["a", "a", "b"], [1, 77, 77])
     test = Interactions.from_arrays(["a", "b"], [4, 5])

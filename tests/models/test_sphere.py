@@ -95,7 +95,7 @@ def test_a_few_looks_never_lose_and_get_half_of_the_way_or_more(seed, tau):
     assert reached - start >= 0.5 * (best - start) - 1e-4
 
 
-def test_a_context_gets_the_same_whoever_else_is_asked_for(monkeypatch):
+def test_a_context_gets_the_same_with_any_other_contexts(monkeypatch):
     known, unit_ID, bias_I, popularity_I = problem(1)
     whole_BD = directions(known, unit_ID, bias_I, sampled(popularity_I), tau=0.2)
     monkeypatch.setattr(module, "_BLOCK", 2)

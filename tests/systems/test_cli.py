@@ -24,7 +24,7 @@ def events(tmp_path_factory) -> Path:
     ("system", "setting"), [("item-knn", "shrink=5"), ("ials", "dim=8"), ("ease", "l2=20")]
 )
 @pytest.mark.parametrize("protocol", ["validated", "paper"])
-def test_a_yardstick_is_a_system_like_any_other(events, tmp_path, system, setting, protocol):
+def test_a_baseline_is_a_system_like_any_other(events, tmp_path, system, setting, protocol):
     out = tmp_path / "run"
     words = ("--system", system, "--set", setting, "--protocol", protocol, "--device", "cpu")
     trained = result_of(sdgar("train", events, "--out", out, *words, "--json"))

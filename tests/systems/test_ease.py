@@ -109,7 +109,7 @@ def test_sweeping_gives_the_inverse_whatever_the_blocks(n, block, monkeypatch):
     np.testing.assert_allclose(found, -np.linalg.inv(a), atol=2e-5)
 
 
-def test_the_memory_of_this_machine_can_be_told():
+def test_the_ram_of_this_machine_is_known():
     assert 1 << 20 < ease.free_bytes(CPU) < 1 << 50
 
 

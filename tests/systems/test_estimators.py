@@ -1,4 +1,4 @@
-"""What every estimator promises, of the yardsticks."""
+"""What every estimator promises, of the baselines."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_saved_model_answers_as_before(fitted, demo, tmp_path):
         assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_no_one_is_recommended_what_they_have_unless_asked_for(fitted, demo):
+def test_no_one_is_recommended_what_they_have_unless_requested(fitted, demo):
     user = demo.train.users.values[0]
     has = set(demo.train.items.at(demo.train.history.of(0)))
     assert not has & set(fitted.recommend([user], k=100)["item"])

@@ -61,7 +61,7 @@ def test_new_users_are_folded_in_and_it_is_saved_whole(parts, tmp_path):
     assert len(again.recommend(history=known, k=5)) == 5
 
 
-def test_rules_are_told_and_bad_settings_are_refused(parts):
+def test_rules_are_reported_and_bad_settings_are_refused(parts):
     assert recipe_of(sdgar.Quick()).decided(parts[0]).keys() == {"tau", "item_memory__neighbours"}
     assert recipe_of(sdgar.Quick(tau=0.2, item_memory__neighbours=7)).decided(parts[0]) == {}
     for bad in ({"dim": 0}, {"sweeps": -1}, {"item_memory": -1.0}, {"item_memory__neighbours": 0}):

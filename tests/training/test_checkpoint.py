@@ -36,7 +36,7 @@ def some_factors(seed: int) -> FactorTensors:
 
 
 def some_log(epochs: int) -> list[EpochRecord]:
-    """A look every second epoch; the first look stays the best."""
+    """Validation every second epoch; the first value stays the best."""
     return [
         EpochRecord(
             epoch,
@@ -341,7 +341,7 @@ class Killed(BaseException):
 
 
 def kill_at(patch: pytest.MonkeyPatch, step: int) -> None:
-    """Let ``step`` steps on the disk pass and none after them, those of clean-up included."""
+    """Allow ``step`` steps on the disk and none after them, clean-up included."""
     left = [step]
 
     def guarded(function):

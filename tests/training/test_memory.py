@@ -1,4 +1,4 @@
-"""A memory beside a trained model: its weight is chosen, it is saved, and it folds in."""
+"""An item memory added to a trained model: its weight is chosen, it is saved, and it folds in."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def test_the_smallest_weight_with_nine_tenths_of_the_best_gain_is_chosen(demo):
     n_users, n_items = part.train.n_users, part.train.n_items
     nothing = popularity(History(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int32)), n_items)
     seen = part.train.history
-    # Beside scores that are all 0, every weight above 0 ranks the same: the smallest is taken.
+    # Next to scores that are all 0, every weight above 0 ranks the same: the smallest is taken.
     assert memory.chosen(nothing, weights, held_out, seen, "ndcg@50") == WEIGHTS[0]
-    # Beside itself, a memory adds nothing.
+    # A memory added to itself changes nothing.
     assert memory.chosen(weights, weights, held_out, seen, "ndcg@50") == 0
     assert Memory(RULE, 3.0).chosen(nothing, weights, held_out, seen, "ndcg@50") == 3.0
     assert weighted_sum(nothing, weights, 0.0) is nothing
@@ -135,7 +135,7 @@ def test_settings_that_cannot_be_are_refused_before_data_is_read(settings, said)
 
 
 def test_with_a_falling_rate_the_last_epoch_is_kept(small):
-    quick = QUICK | {"epochs": 3, "learning_rate": 3.0}  # looks fall, and it goes on all the same
+    quick = QUICK | {"epochs": 3, "learning_rate": 3.0}  # the metric falls, and training continues
     train, valid = sdgar.split(small.train)
     fitted = sdgar.SDSoftmax(item_memory=0.0, **quick).fit(train, valid, verbose=False)
     looks = [
@@ -222,7 +222,7 @@ def test_weights_are_chosen_as_if_each_sum_were_measured_alone(fitted, demo):
             assert value_T == pytest.approx(alone.per_user["ndcg@10"], abs=1e-6)
 
 
-def test_users_whose_scores_are_tied_can_be_ranked_again(fitted, demo, monkeypatch):
+def test_users_with_tied_scores_can_be_ranked_again(fitted, demo, monkeypatch):
     n_users, n_items = demo.train.n_users, demo.train.n_items
     score_UI = np.random.default_rng(0).random((n_users, n_items), np.float32)
     score_UI[::2] = np.floor(3 * score_UI[::2])

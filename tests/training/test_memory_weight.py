@@ -65,10 +65,10 @@ def test_nights_add_up_to_what_all_users_say_together(nights, weight):
 
 def test_evidence_by_another_metric_does_not_count():
     night = WeightEvidence.of(METRIC, np.eye(len(TRIED)))
-    told = night.as_dict()
-    assert WeightEvidence.read({"further": {"evidence": told}}, METRIC).users == len(TRIED)
+    reported = night.as_dict()
+    assert WeightEvidence.read({"further": {"evidence": reported}}, METRIC).users == len(TRIED)
     for other in ({"metric": "recall@20"}, {"tried": [0.0, 1.0]}, {"sum": [1.0]}, {"users": "8"}):
-        assert WeightEvidence.read({"further": {"evidence": told | other}}, METRIC).users == 0
+        assert WeightEvidence.read({"further": {"evidence": reported | other}}, METRIC).users == 0
     assert WeightEvidence.read({"further": {"times": 3}}, METRIC).users == 0
     many = WeightEvidence.of(METRIC, np.tile([0.0, *[1.0] * (len(TRIED) - 1)], (12, 1)))
     assert many.instead_of(0.0) == 0.5
@@ -92,7 +92,7 @@ def with_weight(model: Recommender, weight: float) -> Recommender:
 
 
 def with_favourites(data: Interactions, scores_UI: np.ndarray) -> Interactions:
-    """The rows, and for each user the item that these scores put first of those they lack."""
+    """The rows, and for each user the missing item that these scores put first."""
     scores_UI = scores_UI.copy()
     scores_UI[data.users_E, data.items_E.astype(np.int64)] = -np.inf
     new = Interactions.from_arrays(data.users.values, data.items.at(scores_UI.argmax(axis=1)))
@@ -109,10 +109,10 @@ def test_new_rows_that_one_part_foretells_move_the_weight_towards_it(part, had, 
     )
     weight = recipe_of(after).trained.memory
     assert weight < had if part == "first" else weight > had
-    told = after.recommender_.about["further"]["evidence"]
-    assert told["users"] == data.n_users
-    best = dict(zip(TRIED, told["sum"], strict=True))[32.0 if part == "second" else 0.0]
-    assert best == pytest.approx(max(told["sum"]), rel=0.05)
+    reported = after.recommender_.about["further"]["evidence"]
+    assert reported["users"] == data.n_users
+    best = dict(zip(TRIED, reported["sum"], strict=True))[32.0 if part == "second" else 0.0]
+    assert best == pytest.approx(max(reported["sum"]), rel=0.05)
 
 
 def test_a_weight_that_is_given_stays_and_nothing_new_changes_nothing(data, before):
@@ -150,7 +150,7 @@ def test_later_nights_count_with_those_before_them(data, before, tmp_path):
     assert other.users == data.n_users
 
 
-def test_users_whom_the_earlier_model_knows_nothing_of_do_not_judge(data, before):
+def test_users_unknown_to_the_earlier_model_are_not_evaluated(data, before):
     rows = merge(data, Interactions.from_arrays([10**6, 10**6], data.items.values[:2]))
     memory = recipe_of(SDSoftmax(**SHORT)).item_memory(rows)
     assert evidence_of(before, rows, memory, METRIC).users == 0

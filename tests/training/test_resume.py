@@ -1,4 +1,4 @@
-"""An interrupted run goes on to the very bytes of an unbroken one, however it was interrupted."""
+"""An interrupted run resumes to the very bytes of an unbroken one, however it was interrupted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SYSTEMS = {
 }
 
 
-# The passes are those of the protocol, whatever the system.
+# The protocol decides on the passes, whatever the system.
 CRASHING = [*((name, "validated") for name in sorted(SYSTEMS)), ("sdgar", "paper")]
 
 
@@ -122,7 +122,7 @@ def unbroken(data, tmp_path_factory) -> dict[tuple[str, str], Path]:
     return done
 
 
-def told_by(log: Path) -> list[dict]:
+def logged_in(log: Path) -> list[dict]:
     """The lines of a log without their times, which no two runs share."""
     records = [json.loads(line) for line in log.read_text().splitlines()]
     return [{k: v for k, v in r.items() if not k.endswith("_seconds")} for r in records]
@@ -133,17 +133,17 @@ def test_a_run_that_crashes_in_either_pass_goes_on_to_the_same_model(
     system, protocol, data, unbroken, tmp_path
 ):
     whole = unbroken[system, protocol]
-    epochs = told_by(whole / "log.jsonl")
+    epochs = logged_in(whole / "log.jsonl")
     choosing = sum(line["phase"] == "choose" for line in epochs)
     moments = {1, 3, choosing - 1, choosing, choosing + 1, len(epochs) - 1}
     for n in sorted(n for n in moments if n < len(epochs)):
         out = tmp_path / f"after-{n}"
         assert not train_crashing(n, SYSTEMS[system](), data, out, protocol)
         assert not out.exists()
-        assert len(told_by(tmp_path / f"{out.name}.partial" / "log.jsonl")) == n
+        assert len(logged_in(tmp_path / f"{out.name}.partial" / "log.jsonl")) == n
         train(SYSTEMS[system](), data, out, protocol, resume=True)
         assert (out / MODEL).read_bytes() == (whole / MODEL).read_bytes()
-        assert told_by(out / "log.jsonl") == epochs
+        assert logged_in(out / "log.jsonl") == epochs
         assert not (tmp_path / f"{out.name}.partial").exists()
 
 
@@ -155,7 +155,7 @@ def test_a_run_that_crashes_after_every_epoch_still_ends_and_ends_the_same(
     tries = 1
     while not train_crashing(1, SYSTEMS[system](), data, out, resume=tries > 1):
         tries += 1
-    assert tries == len(told_by(whole / "log.jsonl"))
+    assert tries == len(logged_in(whole / "log.jsonl"))
     assert (out / MODEL).read_bytes() == (whole / MODEL).read_bytes()
 
 
@@ -175,24 +175,24 @@ def test_a_run_of_the_compiled_engine_goes_on_to_the_same_model(optimizer, data,
         return SDGAR(**{**QUICK, **generator, **changes})
 
     train(make(), data, tmp_path / "whole")
-    whole = told_by(tmp_path / "whole" / "log.jsonl")
+    whole = logged_in(tmp_path / "whole" / "log.jsonl")
     for n in (1, 3, len(whole) - 1):
         out = tmp_path / f"after-{n}"
         assert not train_crashing(n, make(), data, out)
         train(make(), data, out, resume=True)
         assert (out / MODEL).read_bytes() == (tmp_path / "whole" / MODEL).read_bytes()
-        assert told_by(out / "log.jsonl") == whole
+        assert logged_in(out / "log.jsonl") == whole
 
 
 def test_epochs_after_the_last_checkpoint_are_run_again_to_the_same_model(data, unbroken, tmp_path):
     out = tmp_path / "run"
-    epochs = told_by(unbroken["bpr", "validated"] / "log.jsonl")
+    epochs = logged_in(unbroken["bpr", "validated"] / "log.jsonl")
     assert not train_crashing(5, BPR(**QUICK), data, out, checkpoint_every=1e6)
     assert not list((tmp_path / "run.partial").glob("checkpoint-*"))
-    told: list[str] = []
-    train(BPR(**QUICK), data, out, resume=True, notify=told.append)
-    assert told == ["there is no checkpoint yet: starting with the first epoch"]
-    assert told_by(out / "log.jsonl") == epochs
+    reported: list[str] = []
+    train(BPR(**QUICK), data, out, resume=True, notify=reported.append)
+    assert reported == ["there is no checkpoint yet: starting with the first epoch"]
+    assert logged_in(out / "log.jsonl") == epochs
     assert (out / MODEL).read_bytes() == (unbroken["bpr", "validated"] / MODEL).read_bytes()
 
 
@@ -215,8 +215,8 @@ def test_were_a_part_of_the_state_forgotten_these_tests_would_notice(
     train(SYSTEMS["sdgar"](), data, out, "paper", resume=True)
     whole = unbroken["sdgar", "paper"]
     assert (out / MODEL).read_bytes() != (whole / MODEL).read_bytes()
-    assert told_by(out / "log.jsonl")[:4] == told_by(whole / "log.jsonl")[:4]
-    assert told_by(out / "log.jsonl")[4:] != told_by(whole / "log.jsonl")[4:]
+    assert logged_in(out / "log.jsonl")[:4] == logged_in(whole / "log.jsonl")[:4]
+    assert logged_in(out / "log.jsonl")[4:] != logged_in(whole / "log.jsonl")[4:]
 
 
 def test_seconds_are_summed_over_restarts(data, tmp_path):
@@ -295,9 +295,9 @@ def test_a_disk_that_fails_in_the_middle_ends_the_run_loudly_and_it_can_go_on(
         train(BPR(**QUICK), data, out)
     monkeypatch.undo()
     monkeypatch.setattr(fitting, "PAPER_EPOCHS", 10)
-    told: list[str] = []
-    train(BPR(**QUICK), data, out, resume=True, notify=told.append)
-    assert told == ["resuming after epoch 2 of pass 'choose'"]
+    reported: list[str] = []
+    train(BPR(**QUICK), data, out, resume=True, notify=reported.append)
+    assert reported == ["resuming after epoch 2 of pass 'choose'"]
     assert (out / MODEL).read_bytes() == (unbroken["bpr", "validated"] / MODEL).read_bytes()
 
 
@@ -308,10 +308,10 @@ def test_a_damaged_checkpoint_costs_an_epoch_not_the_run(data, unbroken, tmp_pat
     flipped = bytearray(state.read_bytes())
     flipped[-7] ^= 1
     state.write_bytes(bytes(flipped))
-    told: list[str] = []
-    train(BPR(**QUICK), data, out, resume=True, notify=told.append)
-    assert "checkpoint-000004/state.safetensors is damaged: its SHA-256" in told[0]
-    assert told[1] == "resuming after epoch 3 of pass 'choose'"
+    reported: list[str] = []
+    train(BPR(**QUICK), data, out, resume=True, notify=reported.append)
+    assert "checkpoint-000004/state.safetensors is damaged: its SHA-256" in reported[0]
+    assert reported[1] == "resuming after epoch 3 of pass 'choose'"
     assert (out / MODEL).read_bytes() == (unbroken["bpr", "validated"] / MODEL).read_bytes()
 
 
@@ -374,7 +374,7 @@ def test_the_lock_of_a_dead_process_is_no_lock(data, unbroken, tmp_path):
     assert (out / MODEL).read_bytes() == (unbroken["bpr", "validated"] / MODEL).read_bytes()
 
 
-def test_a_fresh_run_does_not_overrun_an_interrupted_one_unless_told_to(data, unbroken, tmp_path):
+def test_a_fresh_run_does_not_overrun_an_interrupted_one_unless_requested(data, unbroken, tmp_path):
     out = tmp_path / "run"
     assert not train_crashing(2, BPR(**QUICK), data, out)
     with pytest.raises(UsageError, match=r"--resume .*run; or start over with --overwrite"):
@@ -507,7 +507,7 @@ def test_a_signal_ends_the_run_after_the_epoch_and_it_goes_on_to_the_same_model(
     monkeypatch.chdir("/")
     assert sdgar("train", "--resume", out) == 0
     assert (out / MODEL).read_bytes() == (whole / MODEL).read_bytes()
-    assert told_by(out / "log.jsonl") == told_by(whole / "log.jsonl")
+    assert logged_in(out / "log.jsonl") == logged_in(whole / "log.jsonl")
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
@@ -593,7 +593,7 @@ def test_a_run_that_no_command_started_is_not_resumed_by_one(data, tmp_path, cap
 
 
 def test_all_that_was_said_is_remembered(tmp_path, monkeypatch):
-    """Names of columns, rules, lists: an unusual command goes on as it began."""
+    """Names of columns, rules, lists: an unusual command resumes as it began."""
     data = generate(SMALL, seed=0)
     table = pl.DataFrame({"who": data.users_E, "what": data.items_E, "n": data.items_E % 3 + 1})
     table.write_csv(tmp_path / "a.csv", include_header=False)
@@ -735,7 +735,7 @@ def test_kill_9_at_random_moments_still_ends_in_the_same_bytes(trainer, events, 
         if workspace.partial_of(out).exists():
             assert trainer("train", "--resume", out) == 0
             assert (out / MODEL).read_bytes() == (tmp_path / name / MODEL).read_bytes()
-            assert told_by(out / "log.jsonl") == told_by(tmp_path / name / "log.jsonl")
+            assert logged_in(out / "log.jsonl") == logged_in(tmp_path / name / "log.jsonl")
     assert kills == 2 * each
     assert sum(n > 0 for n in found) >= kills // 3
     assert not list(tmp_path.glob("*.partial"))  # those being removed are hidden at once

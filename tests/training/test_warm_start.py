@@ -1,4 +1,4 @@
-"""Training goes on from an earlier model: what it knows stays, and what is new starts sensibly."""
+"""Training continues from an earlier model: known rows stay, and new ones start sensibly."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_rows_of_the_model_come_first_in_time_and_dislikes_of_today_take_them_ba
     assert item in both.items.at(both.seen.of(0))
 
 
-def test_the_memory_is_solved_anew_and_keeps_its_weight(data, yesterday):
+def test_the_memory_is_solved_again_and_keeps_its_weight(data, yesterday):
     model = MAKE["sdsoftmax"](item_memory=3.0).fit(yesterday).recommender_
     after = recipe_of(MAKE["sdsoftmax"](item_memory=None)).fit(
         Fit(rows=data, before=model, protocol="warm")
@@ -218,7 +218,7 @@ def before_without(model):
     return model.with_model(model.model.first, model.about)
 
 
-def test_a_system_without_epochs_is_computed_anew(data, yesterday):
+def test_a_system_without_epochs_is_computed_again(data, yesterday):
     model = EASE().fit(yesterday).recommender_
     one, two = (
         recipe_of(EASE()).fit(Fit(rows=data, before=model, protocol="warm")),

@@ -1,4 +1,4 @@
-"""Write the values that public implementations give for made-up lists: ``agreed.json``.
+"""Write the values that public implementations give for synthetic lists: ``agreed.json``.
 
     python -m venv /tmp/peers
     /tmp/peers/bin/pip install lenskit==2025.8.1 pandas==2.3.3 ir_measures==0.4.3 ranx==0.3.21
@@ -6,7 +6,7 @@
     /tmp/peers/bin/python tests/evaluation/peers/generate.py
 
 The package is not needed for this, and the peers are not needed for the tests. Where they can be
-imported, a test computes the values anew.
+imported, a test computes the values again.
 """
 
 from __future__ import annotations
@@ -125,11 +125,11 @@ def ir_measures(data: dict[str, Any]) -> dict[str, Any]:
         columns=["query_id", "doc_id", "score"],
     ).astype(texts)
     names = {"precision": "P", "recall": "R", "ndcg": "nDCG", "map": "AP", "hit": "Success"}
-    asked = {f"{theirs}@{k}": f"{ours}@{k}" for ours, theirs in names.items() for k in KS}
-    asked["RR"] = f"mrr@{KS[-1]}"  # lists end there, so that no cut-off is needed
-    values: dict[str, dict[str, float]] = {ours: {} for ours in asked.values()}
-    for one in ir.iter_calc([ir.parse_measure(name) for name in asked], qrels, run):
-        values[asked[str(one.measure)]][one.query_id] = float(one.value)
+    requested = {f"{theirs}@{k}": f"{ours}@{k}" for ours, theirs in names.items() for k in KS}
+    requested["RR"] = f"mrr@{KS[-1]}"  # lists end there, so that no cut-off is needed
+    values: dict[str, dict[str, float]] = {ours: {} for ours in requested.values()}
+    for one in ir.iter_calc([ir.parse_measure(name) for name in requested], qrels, run):
+        values[requested[str(one.measure)]][one.query_id] = float(one.value)
     return {name: [of[u] for u in data["lists"]] for name, of in values.items()}
 
 
