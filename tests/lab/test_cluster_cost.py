@@ -1,4 +1,4 @@
-"""The cost of clusters follows from the reports; training is refused by the same bytes."""
+"""The cost of clusters follows from reports, and bytes agree with the check before training."""
 
 from __future__ import annotations
 
