@@ -111,7 +111,7 @@ def test_two_columns_that_look_like_data_are_not_guessed(names: str) -> None:
         ({"delimiter": ":::"}, "one character"),
         ({"delimiter": '"'}, "one character"),
         ({"delimiter": ""}, "one character"),
-        ({"duplicates": "first"}, "error, sum, max, last"),
+        ({"duplicates": "first"}, "Known: error, last, max, sum"),
         ({"min_rating": float("nan")}, "a number"),
         ({"min_rating": "4"}, "a number"),
         ({"header_columns": ("user", "item", "item")}, "names 'item' more than once"),

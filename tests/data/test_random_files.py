@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdgar.data.read_options import ReadOptions
-from sdgar.data.readers import Loaded, delimited, read_files
+from sdgar.data.readers import LoadedRows, delimited, read_files
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.files import find_files
 from sdgar.data.readers.problems import ProblemLog
@@ -38,7 +38,7 @@ rows = st.one_of(
 )
 
 
-def read(content: bytes, name: str = "x.csv") -> Loaded:
+def read(content: bytes, name: str = "x.csv") -> LoadedRows:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(content)

@@ -16,7 +16,7 @@ from sdgar.systems.recipe import recipe_of, spec_of
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-    from sdgar.data.readers import Loaded
+    from sdgar.data.readers import LoadedRows
     from sdgar.data.splits import Split
     from sdgar.evaluation.ranked import Counts
     from sdgar.evaluation.report import Report
@@ -31,7 +31,7 @@ _LENGTHS = 3
 """The number of lengths of lists that fit into a table of 80 columns."""
 
 
-def print_loaded(screen: Screen, label: str, loaded: Loaded, name: str) -> None:
+def print_loaded(screen: Screen, label: str, loaded: LoadedRows, name: str) -> None:
     """Print what was read: sizes, columns, the account of the rows."""
     stats = loaded.interactions.stats()
     screen.say(

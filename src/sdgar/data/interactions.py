@@ -113,14 +113,9 @@ class Interactions(Described):
         """Build from one array a column; NumPy alone is enough."""
         user_ids, users_E = building.number_ids(users, "user ids")
         item_ids, items_E = building.number_ids(items, "item ids")
+        ids = user_ids, item_ids
         return cls.from_indices(
-            user_ids,
-            item_ids,
-            users_E,
-            items_E,
-            weight_E=weight,
-            time_E=time,
-            duplicates=duplicates,
+            *ids, users_E, items_E, weight_E=weight, time_E=time, duplicates=duplicates
         )
 
     @classmethod
@@ -213,9 +208,7 @@ class Interactions(Described):
         """The pairs of ``seen`` that count against their item; None if there are none."""
         if self.seen is None or self.seen_neutral_E is None:
             return self.seen
-        if self.seen_neutral_E.all():
-            return None
-        return self.seen.where(~self.seen_neutral_E)
+        return None if self.seen_neutral_E.all() else self.seen.where(~self.seen_neutral_E)
 
     @property
     def unliked(self) -> DislikedPairs | None:
@@ -263,11 +256,8 @@ class Interactions(Described):
         keep_E = np.zeros(len(self), bool)
         keep_E[chosen] = True
         if chosen.ndim != 1 or keep_E.sum() < len(chosen):
-            raise UsageError(
-                f"rows are chosen by numbers in one dimension, each of them once, got "
-                f"{rows!r:.60}.",
-                code="bad_index",
-            )
+            said = f"choose each row once, by numbers in one dimension, got {rows!r:.60}."
+            raise UsageError(said, code="bad_index")
         return self.subset(keep_E, "not chosen")
 
     def sizes(self) -> str:

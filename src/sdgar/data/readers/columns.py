@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from sdgar.data import contexts
 from sdgar.data.read_options import ReadOptions, repeated
@@ -185,34 +185,31 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
         *(parts.get("weight"), parts.get("time"), parts["rating"], parts.get("kind")),
         fields=_fields(names, options),
     )
-    offered: list[str] = []
-    if columns.weight is None and options.weight is None:
-        offered = [name for name in guess.alike("weight") if name not in columns.used.values()]
+    unused = columns.weight is None and options.weight is None
+    offered = [n for n in guess.alike("weight") if unused and n not in columns.used.values()]
     guessed = tuple(r for r in get_args(Role) if getattr(columns, r) and r not in given)
     return replace(columns, guessed=guessed, offered=tuple(offered)), tuple(notes)
 
 
 def _optional(options: ReadOptions) -> list[Role]:
     """Return the parts that are guessed if one column looks like them."""
-    wanted: dict[Role, bool] = {
-        "weight": options.weights is not None,
-        "time": options.time != "none",
-        "kind": options.kind != "none",
-    }
-    return [role for role, is_wanted in wanted.items() if is_wanted]
+    weight: list[Role] = [] if options.weights is None else ["weight"]
+    others: list[Role] = ["time", "kind"]
+    return weight + [role for role in others if getattr(options, role) != "none"]
 
 
 def _require_parts(
     parts: dict[Role, str | None], names: Sequence[str], options: ReadOptions
 ) -> None:
     """Raise if an option needs a column that is not there."""
-    needs: list[tuple[str, Any, tuple[Role, ...]]] = [
-        ("weights", options.weights, ("weight",)),
-        ("kinds", options.kinds, ("kind",)),
-        ("dislike-kinds", options.dislike_kinds, ("kind",)),
-        ("dislike-below", options.dislike_below, ("rating", "weight")),
-    ]
-    for option, value, roles in needs:
+    needs: dict[str, tuple[Role, ...]] = {
+        "weights": ("weight",),
+        "kinds": ("kind",),
+        "dislike-kinds": ("kind",),
+        "dislike-below": ("rating", "weight"),
+    }
+    for option, roles in needs.items():
+        value = getattr(options, option.replace("-", "_"))
         if value is not None and not any(parts.get(role) for role in roles):
             said = ",".join(value) if isinstance(value, tuple) else value
             what = " or of ".join(f"{role}s" for role in roles)
@@ -240,11 +237,8 @@ def _fields(names: Sequence[str], options: ReadOptions) -> tuple[str, ...]:
         if field == "user" or (field in contexts.DERIVED and field not in names):
             continue
         if field not in names:
-            derived = ", ".join(contexts.DERIVED)
-            raise _missing(
-                f"there is no column {field!r} (--context); derived from the time: {derived}.",
-                names,
-            )
+            from_time = f"derived from the time: {', '.join(contexts.DERIVED)}"
+            raise _missing(f"there is no column {field!r} (--context); {from_time}.", names)
         found.append(field)
     return tuple(found)
 

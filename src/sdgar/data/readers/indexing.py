@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -28,11 +26,10 @@ def to_interactions(
     columns: Columns,
     options: ReadOptions,
     log: ProblemLog,
-    notes: list[str],
     *,
     untyped: bool,
 ) -> Interactions:
-    """Sort out the rows, then turn ids into indices; add to ``log`` and to ``notes``.
+    """Sort out the rows, then turn ids into indices; add to ``log``.
 
     Ids of an untyped source are text that may spell integers.
     """
@@ -46,17 +43,17 @@ def to_interactions(
     if options.context == USER and below.any():
         # Users who rated all of theirs low are known too, with nothing to learn from.
         named = is_kept | below
-        users, users_E = indexed(frame["user"].filter(named), columns.user, untyped, notes)
+        users, users_E = indexed(frame["user"].filter(named), columns.user, untyped)
         users_E = users_E[is_kept.filter(named).to_numpy()]
     else:
-        users, users_E = indexed(kept["user"], columns.user, untyped, notes)
-    items, items_E = indexed(kept["item"], columns.item, untyped, notes)
+        users, users_E = indexed(kept["user"], columns.user, untyped)
+    items, items_E = indexed(kept["item"], columns.item, untyped)
     people = users
     if options.context != USER:
         fields = {"user": users.at(users_E)}
         for name in options.context:
             if name in columns.fields:
-                values, values_E = indexed(kept[FIELD + name], name, untyped, notes)
+                values, values_E = indexed(kept[FIELD + name], name, untyped)
                 fields[name] = values.at(values_E)
             elif name != "user":
                 fields[name] = contexts.derived(name, time_E)
@@ -105,16 +102,13 @@ def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
     return pl.select(pl.when(same).then(integers)).to_series()
 
 
-def indexed(
-    ids: pl.Series, column: str, untyped: bool, notes: list[str]
-) -> tuple[Ids, NDArray[np.integer[Any]]]:
+def indexed(ids: pl.Series, column: str, untyped: bool) -> tuple[Ids, NDArray[np.integer[Any]]]:
     """Return the distinct ids in ascending order (by UTF-8 bytes), and the index of each row."""
     ids = _held(ids, column, untyped)
     if ids.dtype != pl.String:
         integers, index = _ranked(ids)
         return Ids(integers), index
     distinct, index = _ranked_texts(ids)
-    notes += lookalikes(distinct, column)
     return Ids(distinct.to_numpy().astype(object)), index
 
 
@@ -186,16 +180,3 @@ def fits(ids: pl.Series, *, untyped: bool) -> tuple[bool, bool]:
     return spelled_integers(ids, pl.Int64()) is not None, spelled_integers(
         ids, pl.UInt64()
     ) is not None
-
-
-def lookalikes(distinct: pl.Series, column: str) -> list[str]:
-    """Return a note on ids that differ only in how Unicode composes the same characters."""
-    spelled = distinct.filter(distinct.str.len_bytes() != distinct.str.len_chars())
-    same = Counter(unicodedata.normalize("NFC", text) for text in spelled)
-    pairs = sum(count - 1 for count in same.values())
-    if not pairs:
-        return []
-    return [
-        f"{pairs:,} pairs of ids in column {column!r} look the same and differ only in their "
-        "Unicode form (NFC); they are kept as different ids."
-    ]

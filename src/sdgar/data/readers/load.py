@@ -38,7 +38,7 @@ _PATHS = (str, bytes, os.PathLike)
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedRows:
     """Interactions, their columns, and notes for people."""
 
     interactions: Interactions
@@ -100,7 +100,7 @@ def read_options(**options: Any) -> ReadOptions:
 
 def read_files(
     paths: Sequence[str | Path | EventSource], options: ReadOptions = _DEFAULTS
-) -> Loaded:
+) -> LoadedRows:
     """Read CSV, TSV, JSON Lines or Parquet files as one input, plain or compressed (gz, zst).
 
     A folder stands for the files in it, and the address of a store for its events. Files may have
@@ -115,7 +115,7 @@ def read_files(
     return _loaded(table, inputs.columns, options, log, inputs.notes, untyped=inputs.untyped)
 
 
-def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
+def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> LoadedRows:
     """Read a Polars, pandas or Arrow table, a DuckDB relation, or a dict of columns."""
     source = Frame(frame)
     columns, notes = resolve(source.names, options)
@@ -123,7 +123,7 @@ def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
     return _loaded(table, columns, options, ProblemLog(), list(notes), untyped=False)
 
 
-def _read_source(found: EventSource, options: ReadOptions) -> Loaded:
+def _read_source(found: EventSource, options: ReadOptions) -> LoadedRows:
     """Read the events of a source by the rules for delimited text, which has no types either."""
     with found.open(options) as source:
         columns, notes = resolve(source.names, options)
@@ -139,11 +139,11 @@ def _loaded(
     notes: list[str],
     *,
     untyped: bool,
-) -> Loaded:
+) -> LoadedRows:
     decided = options
     if needs_threshold(columns, options):
         decided = with_threshold(columns, options, ratings_of(table.frame))
-    interactions = to_interactions(table, columns, decided, log, notes, untyped=untyped)
+    interactions = to_interactions(table, columns, decided, log, untyped=untyped)
     kinds = ""
     if columns.kind:
         counts = feedback.count_kinds(table.frame["kind"])
@@ -153,7 +153,7 @@ def _loaded(
     if columns.weight is not None:
         interactions, said = weigh(interactions, options.weights or "auto")
         said = weights_sentence(columns.weight, said)
-    return Loaded(
+    return LoadedRows(
         interactions,
         columns,
         tuple(notes),

@@ -95,12 +95,14 @@ def split(
         return (
             by_time(data, share=of) if name == "time" else _WHOLE[name](data, share=of, seed=seed)
         )
-    if name == "leave-last-out" and not argument:
-        _no_share(name, share, "which holds out one row of each user")
-        return leave_last_out(data)
-    if name == "date" and argument:
-        _no_share(name, share, "which holds out all rows from a moment on")
-        return by_date(data, argument)
+    one = name == "leave-last-out" and not argument
+    if one or (name == "date" and argument):
+        if share is not None:
+            raise UsageError(
+                f"a share of {share} has no meaning for {rule}. Leave the share or the rule out.",
+                code="unused_option",
+            )
+        return leave_last_out(data) if one else by_date(data, argument)
     if name in _SEVERAL:
         raise UsageError(
             f"{rule} gives several splits. Take them one by one: for part in sdgar.folds(data, "
@@ -160,15 +162,6 @@ def share_of(rule: str, share: float | None) -> float:
         raise UsageError(
             f"the held-out share must lie between 0 and 1, got {argument!r}.", code="bad_share"
         ) from None
-
-
-def _no_share(name: str, share: float | None, why: str) -> None:
-    if share is not None:
-        raise UsageError(
-            f"a share of {share} has no meaning for {name}, {why}. Leave the share or the rule "
-            "out.",
-            code="unused_option",
-        )
 
 
 def _number(rule: str, argument: str) -> int:

@@ -176,13 +176,8 @@ def whole_users(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Spl
     held_U = np.zeros(data.n_users, bool)
     held_U[can_be[np.argsort(key_U, kind="stable")[:wanted]]] = True
     held_E = held_U[data.users_E]
-    if data.time_E is None:
-        key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, np.arange(len(data)))
-        rank_E = _rank_within_user(data.history, data.users_E, key_E)
-        which = f"{_TO_FIND:.0%} at random"
-    else:
-        rank_E, which = _latest_first(data), f"the last {_TO_FIND:.0%}"
-    found_E = held_E & (rank_E < _quota(data, _TO_FIND)[data.users_E])
+    to_find_E, which = _to_find(data, seed)
+    found_E = held_E & to_find_E
     how = f"{held_U.sum():,} whole users, seed {seed}; of their rows {which} are to be found"
     parts = parted(data, held_E, how)
     return Split(
@@ -207,15 +202,20 @@ def whole_items(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Spl
     cold_E = held_I[data.items_E]
     how = f"{held_I.sum():,} whole items, seed {seed}"
     rest = parted(data, cold_E, how).train
-    if rest.time_E is None:
-        key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, np.arange(len(rest)))
-        rank_E = _rank_within_user(rest.history, rest.users_E, key_E)
+    held_E = cold_E.copy()
+    held_E[~cold_E], which = _to_find(rest, seed)
+    return parted(data, held_E, f"{how}; of each user's other rows {which}")
+
+
+def _to_find(data: Interactions, seed: int) -> tuple[NDArray[np.bool_], str]:
+    """Mark the part of each user's rows that is to be found, and describe which it is."""
+    if data.time_E is None:
+        key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, np.arange(len(data)))
+        rank_E = _rank_within_user(data.history, data.users_E, key_E)
         which = f"{_TO_FIND:.0%} at random"
     else:
-        rank_E, which = _latest_first(rest), f"the last {_TO_FIND:.0%}"
-    held_E = cold_E.copy()
-    held_E[~cold_E] = rank_E < _quota(rest, _TO_FIND)[rest.users_E]
-    return parted(data, held_E, f"{how}; of each user's other rows {which}")
+        rank_E, which = _latest_first(data), f"the last {_TO_FIND:.0%}"
+    return rank_E < _quota(data, _TO_FIND)[data.users_E], which
 
 
 def parted(
@@ -241,9 +241,14 @@ def require_both(n_held: int, n_rows: int, how: str, time_E: NDArray[np.int64] |
     if 0 < n_held < n_rows:
         return
     side = "left to train on" if n_held else "held out"
+    times = ""
+    if time_E is not None:
+        times = (
+            f" Its times go from {numbers.shown(time_E.min())} to {numbers.shown(time_E.max())}."
+        )
     raise DataError(
         f"the split ({how}) leaves no row {side} of {n_rows:,}. "
-        f"Give a test file with --test, or more data.{_times(time_E)}",
+        f"Give a test file with --test, or more data.{times}",
         code="empty_split",
     )
 
@@ -298,11 +303,3 @@ def check_share(share: Any) -> None:
         raise UsageError(
             f"the held-out share must lie between 0 and 1, got {share!r}.", code="bad_share"
         )
-
-
-def _times(time_E: NDArray[np.int64] | None) -> str:
-    """Return a sentence about when the data begins and ends; nothing if it has no times."""
-    if time_E is None:
-        return ""
-    first, last = numbers.shown(time_E.min()), numbers.shown(time_E.max())
-    return f" Its times go from {first} to {last}."

@@ -29,7 +29,6 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.chunks import Chunk, Table
 from sdgar.data.readers.cleaning import Verdict, account_of, check_rows
-from sdgar.data.readers.indexing import lookalikes
 from sdgar.data.readers.inputs import InputFiles
 from sdgar.data.readers.load import seen_sentence, weights_sentence
 from sdgar.data.readers.problems import ProblemLog
@@ -184,7 +183,6 @@ class _Build:
                 code="too_many_items",
             )
         if items.dtype == pl.String:
-            self._notes += lookalikes(items, self._inputs.columns.item)
             return Ids(items.to_numpy().astype(object))
         return Ids(items.to_numpy())
 

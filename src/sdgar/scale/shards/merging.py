@@ -33,7 +33,7 @@ def merged(
 
     Users have ids of this kind, and ``merging`` collects what is found of the weights.
     """
-    users, users_E = indexed(rows["user"], "user", False, [])
+    users, users_E = indexed(rows["user"], "user", False)
     if kind != "text":
         users = Ids(users.values.astype(kind))
     is_kept = rows["kept"].to_numpy()

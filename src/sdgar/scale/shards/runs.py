@@ -117,7 +117,7 @@ class RowsByShard:
             kept=checked.is_kept, neutral=checked.is_neutral
         )
         rows = rows if named.all() else rows.filter(named)
-        users, users_E = indexed(rows["user"], self._columns.user, False, [])
+        users, users_E = indexed(rows["user"], self._columns.user, False)
         items = rows["item"].filter(rows["kept"]).unique()
         self._note_kinds("user", as_column(users.values))
         self._note_kinds("item", items)
