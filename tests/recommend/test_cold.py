@@ -141,7 +141,9 @@ def test_features_that_nothing_can_be_learned_from_are_refused(films, model):
     with pytest.raises(DataError, match="no two trained items have a feature in common"):
         model.add_items(features=bare)
     folded = model.fold_in({"new": [0, 1]})
-    with pytest.raises(UsageError, match="Add the items to the model that it was made from"):
+    with pytest.raises(
+        UsageError, match="Add the items to the model that was saved after training"
+    ):
         folded.add_items(features=films[2])
     stranger = sdgar.Features.from_columns([900], {"genre": ["x"]})
     with pytest.raises(DataError, match="0 items of the model have features"):

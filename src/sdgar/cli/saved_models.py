@@ -78,8 +78,7 @@ def import_(
     """Make a model of vectors that implicit or another library has learned."""
     from sdgar.arguments import one_of
     from sdgar.data.readers.tables import read_ids
-    from sdgar.exports.arrays import read_arrays
-    from sdgar.exports.factors import import_factors
+    from sdgar.exports.factors import import_factors, read_arrays
     from sdgar.runs.workspace import require_free
 
     one_of("source", source, _FROM)

@@ -1,6 +1,6 @@
 """Metrics beyond accuracy, of each list or of all lists together, and the data that they need.
 
-A value is NaN for a user for whom a metric is not defined; means leave such users out.
+A value is NaN if a metric is not defined for a user; means leave such users out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NEW = 0.1
 _POPULAR, _HEAD = 0.1, 0.2
 """The shares of the items that count as popular, and that are not the long tail."""
 EASED = 0.01
-"""The weight α of the history's shares in those of a list, so that no share is 0 (Steck, 2018)."""
+"""The weight α of the history's shares in a list's shares, so that no share is 0 (Steck, 2018)."""
 _AT_ONCE = 1 << 22
 """The number of values that are computed at once."""
 
@@ -240,7 +240,7 @@ def calibration(
 ) -> dict[int, Values]:
     """Σ_g p_g log(p_g / q̃_g) at each k, with q̃ = (1 - α) q + α p and α = 0.01.
 
-    p are the shares of the values of a column in the history of a user, and q those in the list.
+    p are the shares of the values of a column in the history of a user, and q in the list.
     An item gives 1 / |V_i| to each of its values; items without any count in neither.
     """
     from scipy.sparse import csr_matrix, diags

@@ -20,7 +20,7 @@ Groups = dict[str, tuple[NDArray[np.int64], Ranked]]
 """The groups by name: the places of their users in the whole, and their lists."""
 _QUARTERS = (0.25, 0.5, 0.75, 1.0)
 _MOST_VALUES, _MOST_GROUPS = 10, 100
-"""The most different numbers that are groups of their own, and the most groups."""
+"""The most numbers that are separate groups, and the most groups."""
 Values = tuple[Any, ...]
 
 

@@ -126,7 +126,7 @@ MEASURES: dict[str, Measure] = {
         "0 to 1", "higher", "held-out", "RecTools Serendipity",
     ),
     "calibration": Measure(
-        "how far the shares of categories in the first k are from those in the history of the "
+        "how far the shares of categories in the first k are from the shares in the history of the "
         "user: sum of p · log(p / q), where p are the shares of the history and q is 0.99 · shares "
         "of the list + 0.01 · p, and an item gives equal parts to its categories (Steck, 2018); "
         "users without categories in their history have none",

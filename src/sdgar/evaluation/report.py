@@ -81,9 +81,9 @@ class Report(Described):
         )
 
     def means(self) -> dict[str, float]:
-        """Return the mean of each metric over the users for whom it is defined, then overall ones.
+        """Return the mean of each metric over the users that have it, then the overall metrics.
 
-        A metric that is defined for no user is NaN, which can happen in a group.
+        A metric that no user has is NaN, which can happen in a group.
         """
         return {name: _mean(values_T) for name, values_T in self.per_user.items()} | self.overall
 

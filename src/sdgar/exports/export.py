@@ -1,24 +1,30 @@
-"""Write a model for other programs, as a folder that is complete or absent."""
+"""Exports: a model for other programs, as a folder that is complete or absent.
+
+An export is a function that writes files into a folder. Built-in ones are in ``WRITERS``; an entry
+point of the group ``sdgar.exports`` adds another one under its name.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sdgar._version import __version__
 from sdgar.arguments import a_path, of_kind, one_of
+from sdgar.data.history import History
+from sdgar.data.ids import Ids
 from sdgar.errors import ArtifactError, ResourceError, UsageError
-from sdgar.exports.contents import Contents, Files
-from sdgar.exports.linear import Linear
-from sdgar.exports.to_faiss import write_faiss
-from sdgar.exports.to_numpy import write_numpy
-from sdgar.exports.to_onnx import write_onnx
-from sdgar.exports.to_parquet import write_parquet
-from sdgar.exports.to_pgvector import write_pgvector
+from sdgar.maths.rows import Rows
+from sdgar.models.model import Model, WeightTerm
 from sdgar.recommend.recommender import Recommender
 from sdgar.show.printed import Described
 from sdgar.storage import folders, sealed
@@ -26,23 +32,126 @@ from sdgar.storage import folders, sealed
 if TYPE_CHECKING:
     from sdgar.systems.base import Estimator
 
+Vectors = NDArray[np.float32]
+"""An array of vectors or of biases."""
+Files = dict[str, str]
+"""The content of each file of an export, by its name."""
 ABOUT = "about.json"
-"""The file of an export that says what it is and what its other files hold."""
+"""The file of an export that describes it and its other files."""
 FORMAT = "sdgar-export"
-"""The name by which an export is known, so that nothing else is ever replaced."""
-WRITERS: dict[str, Callable[[Contents, Path], Files]] = {
-    "parquet": write_parquet,
-    "numpy": write_numpy,
-    "faiss": write_faiss,
-    "onnx": write_onnx,
-    "pgvector": write_pgvector,
-}
-"""The formats by name, each with the function that writes its files."""
+"""The mark of an export, so that nothing else is ever replaced."""
+GROUP = "sdgar.exports"
+"""The group of entry points that name further writers."""
 _WITH_VECTORS = ("faiss", "pgvector")
 """The formats that hold vectors, and cannot be without any."""
-_OF_TRAINING = (
-    "New users: the vectors are those of the users of the training; fold others in with sdgar."
-)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """s_ci = u_c · v_i + b_i + Σ_{j ∈ I_c} w_ji for the items i that a context c does not have."""
+
+    user_UD: Vectors
+    """The vectors u of contexts."""
+    item_ID: Vectors
+    """The vectors v of items."""
+    bias_I: Vectors
+    """The biases b of items."""
+    weight_II: Any
+    """The weights w as a sparse matrix of SciPy, row j for item j of the history; None without any.
+    They are multiplied by their weight in a sum of models."""
+    has_vectors: bool
+    """Whether two contexts with the same history can have different scores."""
+    only_supported: bool
+    """Whether an item is left out of lists if no item of the history has a weight for it."""
+    lost: tuple[str, ...]
+    """Sentences on abilities of the model that these numbers lack."""
+
+    @classmethod
+    def of(cls, model: Model, n_users: int) -> Linear:
+        """Return the terms of a model as one of each kind; raise if its scores have none."""
+        terms = model.terms()
+        if terms is None:
+            raise UsageError(
+                f"a model that has {model.holds} cannot be exported: its scores are no inner "
+                "products of vectors and no sums of weights between items. Serve it with sdgar "
+                "serve, or write its lists with sdgar recommend RUN --all -o lists.parquet.",
+                code="cannot_export",
+            )
+        weights = [_matrix(term, model.n_items) for term in terms.weights]
+        scales = [np.float32(term.weight) for term in terms.vectors]
+        pairs = list(zip(scales, terms.vectors, strict=True))
+        no_users, no_items = (np.zeros((n, 0), np.float32) for n in (n_users, model.n_items))
+        biases = [scale * term.bias_I for scale, term in pairs]
+        return cls(
+            user_UD=np.hstack((no_users, *(scale * term.users() for scale, term in pairs))),
+            item_ID=np.hstack((no_items, *(term.item_ID for term in terms.vectors))),
+            bias_I=sum(biases, np.zeros(model.n_items, np.float32)),
+            weight_II=sum(weights[1:], weights[0]) if weights else None,
+            has_vectors=bool(terms.vectors),
+            only_supported=terms.only_supported,
+            lost=terms.missing,
+        )
+
+    def without_weights(self) -> Linear:
+        """Return the vectors and biases alone."""
+        return replace(self, weight_II=None, only_supported=False)
+
+    def with_biases(self) -> tuple[Vectors, Vectors]:
+        """Return u and v with one more number each, 1 and b: s_ci = (u_c, 1) · (v_i, b_i)."""
+        one_U1 = np.ones((len(self.user_UD), 1), np.float32)
+        return np.hstack((self.user_UD, one_U1)), np.hstack((self.item_ID, self.bias_I[:, None]))
+
+
+def _matrix(term: WeightTerm, n_items: int) -> Any:
+    """Return W of one term, times its weight, without its zeros."""
+    from scipy.sparse import csr_array
+
+    w = term.weight_II
+    if isinstance(w, Rows):
+        arrays = w.weights(), w.column_E.astype(np.int64), w.start_R1
+        found = csr_array(arrays, shape=(n_items, n_items))
+    else:
+        found = csr_array(w)
+    return found * np.float32(term.weight) if term.weight != 1 else found
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A model in the form that other programs can compute with."""
+
+    linear: Linear
+    """The vectors, biases and weights between items."""
+    users: Ids
+    """The ids of contexts, by index."""
+    items: Ids
+    """The ids of items, by index."""
+    history: History
+    """The positive items of each context, whose weights to other items count."""
+    known: History
+    """All items that lists leave out: positive ones, and seen ones that are not positive."""
+
+
+Writer = Callable[[Contents, Path], Files]
+"""A function that writes the files of an export into a folder, and returns their contents."""
+WRITERS: dict[str, str | Writer] = {
+    "parquet": "sdgar.exports.to_parquet:write_parquet",
+    "numpy": "sdgar.exports.to_numpy:write_numpy",
+    "faiss": "sdgar.exports.to_faiss:write_faiss",
+    "onnx": "sdgar.exports.to_onnx:write_onnx",
+    "pgvector": "sdgar.exports.to_pgvector:write_pgvector",
+}
+"""The formats by name: a writer, or the ``module:function`` of one, which is imported when used."""
+
+
+def writer_of(to: str) -> Writer:
+    """Return the writer of a format, which may be an entry point of another package."""
+    others = {point.name: point for point in entry_points(group=GROUP)}
+    one_of("to", to, tuple(WRITERS | others))
+    writer: Any = WRITERS[to] if to in WRITERS else others[to].load()
+    if isinstance(writer, str):
+        module, _, name = writer.partition(":")
+        writer = getattr(import_module(module), name)
+    return writer  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,9 +165,9 @@ class Exported(Described):
     score: str
     """The formula of a score, for items that the user does not have."""
     files: Files
-    """What each file holds, by its name."""
+    """The content of each file, by its name."""
     left_out: tuple[str, ...]
-    """Sentences on what the model can do and the export cannot."""
+    """Sentences on abilities of the model that the export lacks."""
 
     def _lines(self) -> list[str]:
         return [f"Export to {self.to}: {self.path}", self.score, ", ".join(self.files)]
@@ -74,29 +183,31 @@ def export(
 ) -> Exported:
     """Write a model as a folder for other programs: parquet, numpy, faiss, onnx or pgvector.
 
-    A score is an inner product of vectors and a bias, and a memory adds weights between items. An
-    index of faiss has room for vectors alone, so that a model with a memory is refused there unless
-    ``vectors_only`` leaves the memory out: lists are then those of the vectors. The file about.json
-    says what the others hold, and docs/exports.md how to read them.
+    A score is an inner product of vectors and a bias, and an item memory adds weights between
+    items. An index of faiss holds vectors alone: a model with an item memory is refused there
+    unless ``vectors_only`` leaves it out, which changes the lists. The file about.json describes
+    the others, and docs/exports.md how to read them.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> made = sdgar.export(sdgar.IALS(dim=2).fit(data), "numpy", "ials-numpy")
     >>> sorted(made.files)[:3]
     ['item_biases.npy', 'item_vectors.npy', 'items.npy']
     """
-    one_of("to", to, tuple(WRITERS))
+    writer = writer_of(to)
     saved: Any = getattr(model, "recommender_", model)
     of_kind("model", saved, Recommender, "Load a saved model with sdgar.load(path).")
-    target = require_free(a_path("path", path), overwrite=overwrite)
+    target = folders.require_free(
+        a_path("path", path), overwrite=overwrite, own=_own_names, what="an export"
+    )
     whole = Linear.of(saved.model, len(saved.users))
     linear = _fitting(whole, saved, to, vectors_only=vectors_only)
     contents = Contents(linear, saved.users, saved.items, saved.history, saved.known)
     score = _score(linear)
     try:
         with folders.whole(target, replace=True) as temporary:
-            files = WRITERS[to](contents, temporary)
+            files = writer(contents, temporary)
             left_out = _left_out(linear, whole, saved)
-            told = {
+            about = {
                 "format": FORMAT,
                 "to": to,
                 "created_by": f"sdgar {__version__}",
@@ -108,9 +219,10 @@ def export(
                 "files": files,
                 "left_out": list(left_out),
             }
-            folders.write(temporary / ABOUT, json.dumps(told, indent=2).encode())
+            folders.write(temporary / ABOUT, json.dumps(about, indent=2).encode())
             for name in files:
-                _flush(temporary / name)
+                with (temporary / name).open("rb") as file:
+                    os.fsync(file.fileno())
     except OSError as error:
         raise ResourceError(
             f"could not write the export to {target}: {error.strerror or error}. Nothing was "
@@ -118,11 +230,6 @@ def export(
             code="save_failed",
         ) from error
     return Exported(target, to, score, files, left_out)
-
-
-def require_free(path: Path, *, overwrite: bool) -> Path:
-    """Refuse a place that is taken, and return where it is; only exports are ever replaced."""
-    return folders.require_free(path, overwrite=overwrite, own=_own_names, what="an export")
 
 
 def _own_names(folder: Path) -> set[str]:
@@ -137,23 +244,22 @@ def _own_names(folder: Path) -> set[str]:
 
 
 def _fitting(linear: Linear, saved: Recommender, to: str, *, vectors_only: bool) -> Linear:
-    """Return what a format can hold of a model; raise if lists would silently become others."""
+    """Return the part of a model that a format can hold; raise if lists would silently change."""
     system = saved.about.get("system")
     if not linear.has_vectors and (vectors_only or to in _WITH_VECTORS):
         raise UsageError(
             f"a model of system {system} has weights from item to item and no vectors, which "
-            f"{'--vectors-only asks for' if vectors_only else f'an export to {to} needs'}. Export "
-            "it to parquet, numpy or onnx.",
+            f"{'--vectors-only' if vectors_only else f'an export to {to}'} needs. Export it to "
+            "parquet, numpy or onnx.",
             code="no_vectors",
         )
     if vectors_only:
         return linear.without_weights()
     if linear.weight_II is not None and to == "faiss":
         raise UsageError(
-            "this model adds a memory to its vectors, weights between items that an index of faiss "
-            "cannot hold. Leave the memory out with --vectors-only (vectors_only=True in Python), "
-            "which gives the lists of the vectors alone; or export to parquet, numpy, onnx or "
-            "pgvector, which hold both.",
+            "this model adds an item memory to its vectors, weights that an index of faiss cannot "
+            "hold. Leave it out with --vectors-only (vectors_only=True in Python), which gives the "
+            "lists of the vectors alone; or export to parquet, numpy, onnx or pgvector.",
             code="memory_lost",
         )
     return linear
@@ -168,16 +274,19 @@ def _score(linear: Linear) -> str:
 
 
 def _left_out(linear: Linear, whole: Linear, saved: Recommender) -> tuple[str, ...]:
-    """Return sentences on what the model can do and its export cannot."""
-    said = list(linear.lost)
+    """Return sentences on abilities of the model that its export lacks."""
+    sentences = list(linear.lost)
     if linear.weight_II is None and whole.weight_II is not None:
-        said.append("Memory: the weights between items are left out, so that lists differ.")
+        sentences.append("Memory: the weights between items are left out, so that lists differ.")
     if linear.has_vectors and saved.abilities["fold_in"]:
-        said.append(_OF_TRAINING)
-    return tuple(said)
+        sentences.append("New users: the vectors are of training users; fold others in with sdgar.")
+    return tuple(sentences)
 
 
-def _flush(path: Path) -> None:
-    """Wait until the disk has a file."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def missing_package(name: str, to: str) -> ResourceError:
+    """Build the error for a format whose package is not installed."""
+    return ResourceError(
+        f"an export to {to} needs the package {name}, which is not installed. Install it with pip "
+        'install "sdgar[export]".',
+        code="missing_package",
+    )

@@ -1,9 +1,11 @@
-"""Make a model of vectors that another library has learned."""
+"""Models of vectors that another library has learned, from arrays or from .npz files."""
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +20,14 @@ from sdgar.errors import DataError, NumericalError, UsageError
 from sdgar.models.factors import Factors
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender
+from sdgar.storage.files import disk_error
+from sdgar.storage.sealed import open_file
 
 IdsOfRows = Sequence[Any] | NDArray[Any] | None
 """The id of each row of a table of vectors; None if the number of a row is its id."""
+
+NAMES = ("user_factors", "item_factors", "item_biases", "users", "items")
+"""The names of the arrays that are read; a file may hold others."""
 
 
 def import_factors(
@@ -37,8 +44,8 @@ def import_factors(
 
     ``users`` and ``items`` are the ids of the rows, in the order of the rows; without them the
     number of a row is its id. ``events`` are the rows that the vectors were learned from: lists
-    leave these items out, and a memory can be blended in. A bias of a user adds the same to all of
-    the user's scores, so that it changes no list and is not asked for.
+    leave these items out, and item-item weights can be blended in. A bias of a user adds the same
+    to all scores of the user, so that it changes no list and is not needed.
 
     implicit has ``model.user_factors`` and ``model.item_factors``. LightFM has
     ``model.get_user_representations()`` and ``model.get_item_representations()``, which return
@@ -56,7 +63,7 @@ def import_factors(
     if user_UD.shape[1] != item_ID.shape[1]:
         raise UsageError(
             f"user_factors have {user_UD.shape[1]} numbers a row and item_factors "
-            f"{item_ID.shape[1]}. Give both of the same model.",
+            f"{item_ID.shape[1]}. Pass both of the same model.",
             code="bad_shape",
         )
     user_ids, user_order = _ids("users", users, len(user_UD))
@@ -67,7 +74,7 @@ def import_factors(
         if bias_I.shape != (len(item_ID),):
             raise UsageError(
                 f"item_biases have the shape {bias_I.shape}, and there are {len(item_ID):,} items. "
-                "Give one number an item.",
+                "Pass one number an item.",
                 code="bad_shape",
             )
     about: dict[str, Any] = {
@@ -123,7 +130,7 @@ def _ids(what: str, raw: IdsOfRows, n: int) -> tuple[Ids, NDArray[np.int64]]:
     values = held(raw, what)
     if len(values) != n:
         raise UsageError(
-            f"there are {len(values):,} {what} and {n:,} rows of their factors. Give one id a row, "
+            f"there are {len(values):,} {what} and {n:,} rows of their factors. Pass one id a row, "
             "in the order of the rows.",
             code="bad_shape",
         )
@@ -132,15 +139,15 @@ def _ids(what: str, raw: IdsOfRows, n: int) -> tuple[Ids, NDArray[np.int64]]:
     twice = np.flatnonzero(ascending[1:] == ascending[:-1])
     if len(twice):
         raise DataError(
-            f"the id {ascending[twice[0]]!r} stands twice among the {what}. Each row needs an id "
-            "of its own.",
+            f"the id {ascending[twice[0]]!r} stands twice among the {what}. Each row needs "
+            "another id.",
             code="repeated_id",
         )
     return Ids(ascending), order
 
 
 def _rows(events: Interactions, users: Ids, items: Ids) -> Interactions:
-    """Return events with the numbers of the factors; raise if one of them is of someone else."""
+    """Return events with the indices of the factors; raise if an id is not among them."""
     if events.fields is not None:
         raise UsageError(
             f"the events have contexts of several fields ({', '.join(events.context)}), and the "
@@ -152,9 +159,51 @@ def _rows(events: Interactions, users: Ids, items: Ids) -> Interactions:
         if len(strange):
             raise DataError(
                 f"{len(strange):,} of {len(own):,} {what}s of the events are not among the ids of "
-                f"the {what} factors, the first is {strange[0]!r}. Give the ids of the rows "
+                f"the {what} factors, the first is {strange[0]!r}. Pass the ids of the rows "
                 f"({what}s=…, --{what}-ids FILE, or --sorted-ids), in the order of the rows.",
                 code=f"unknown_{what}",
             )
     frame = Interactions.from_indices(users, items, np.zeros(1, int), np.zeros(1, int))
     return with_ids_of(events, frame)
+
+
+class Arrays(NamedTuple):
+    """The arrays of a file."""
+
+    user_factors: NDArray[Any]
+    """The vector of each user."""
+    item_factors: NDArray[Any]
+    """The vector of each item."""
+    item_biases: NDArray[Any] | None
+    """The bias of each item."""
+    users: NDArray[Any] | None
+    """The ids of users, in the order of their vectors."""
+    items: NDArray[Any] | None
+    """The ids of items, in the order of their vectors."""
+
+
+def read_arrays(path: Path) -> Arrays:
+    """Read the arrays of an .npz file, such as ``model.save`` of implicit writes; no code runs."""
+    try:
+        with open_file(path) as raw:
+            loaded = np.load(raw, allow_pickle=False)
+            if not isinstance(loaded, np.lib.npyio.NpzFile):
+                raise _not_factors(path, "it holds one array, and several with names are needed")
+            found = {name: loaded[name] for name in NAMES if name in loaded.files}
+            held = ", ".join(loaded.files[:8]) or "nothing"
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise _not_factors(path, str(error).rstrip(".")) from error
+    except OSError as error:
+        raise disk_error(path, error) from error
+    for name in NAMES[:2]:
+        if name not in found:
+            raise _not_factors(path, f"it has no array {name!r}; it holds {held}")
+    return Arrays(*(found.get(name) for name in NAMES))  # type: ignore[arg-type]
+
+
+def _not_factors(path: Path, why: str) -> DataError:
+    return DataError(
+        f"{path} holds no factors that can be read: {why}. Write an .npz file with the arrays "
+        "user_factors and item_factors, as implicit's model.save does.",
+        code="bad_factors",
+    )

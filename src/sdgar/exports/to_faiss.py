@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sdgar.exports.contents import Contents, Files, missing_package
+from sdgar.exports.export import Contents, Files, missing_package
 from sdgar.exports.to_numpy import write_history, write_ids
 
 

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
-from sdgar.exports.contents import Contents, Files, arrays_of_ids
+from sdgar.data.ids import Ids
+from sdgar.errors import DataError
+from sdgar.exports.export import Contents, Files
 
 
 def write_numpy(contents: Contents, folder: Path) -> Files:
@@ -27,11 +29,11 @@ def write_numpy(contents: Contents, folder: Path) -> Files:
         files |= {
             "weights_start.npy": _save(
                 folder, "weights_start", w.indptr.astype(np.int64),
-                "the entries of w of item j are those from start[j] to start[j + 1] - 1",
+                "the entries of w of item j: from start[j] to start[j + 1] - 1",
             ),
             "weights_item.npy": _save(
                 folder, "weights_item", w.indices.astype(np.int64),
-                "the number of the item that each entry speaks for",
+                "the item to whose score each entry adds, by its number",
             ),
             "weights.npy": _save(folder, "weights", w.data, "the weight of each entry"),
         }  # fmt: skip
@@ -42,9 +44,24 @@ def write_numpy(contents: Contents, folder: Path) -> Files:
 def write_ids(contents: Contents, folder: Path) -> Files:
     """Write the ids of users and items in the order of their numbers."""
     return {
-        f"{side}s.npy": _save(folder, f"{side}s", arrays_of_ids(ids, side), f"the ids of {side}s")
+        f"{side}s.npy": _save(folder, f"{side}s", _array_of_ids(ids, side), f"the ids of {side}s")
         for side, ids in (("user", contents.users), ("item", contents.items))
     }
+
+
+def _array_of_ids(ids: Ids, what: str) -> NDArray[Any]:
+    """Return ids as an array that NumPy saves without pickle; raise if an id would change."""
+    if ids.kind != "text":
+        return ids.values
+    made = ids.values.astype(str)
+    changed = np.flatnonzero(made != ids.values)
+    if len(changed):
+        raise DataError(
+            f"the {what} id {ids.values[changed[0]]!r} ends with a NUL character, which NumPy's "
+            "texts lose. Export as parquet instead.",
+            code="nul_byte",
+        )
+    return made
 
 
 def write_history(history: History, folder: Path, name: str, what: str) -> Files:
@@ -59,6 +76,6 @@ def write_history(history: History, folder: Path, name: str, what: str) -> Files
 
 
 def _save(folder: Path, name: str, array: NDArray[Any], what: str) -> str:
-    """Write one array, and return what is said of it."""
+    """Write one array, and return its description."""
     np.save(folder / f"{name}.npy", array, allow_pickle=False)
     return what

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdgar.data.history import History
-from sdgar.exports.contents import Contents, Files, missing_package
-from sdgar.exports.linear import Linear
+from sdgar.exports.export import Contents, Files, Linear, missing_package
 from sdgar.exports.to_numpy import write_ids
 
 OPSET = 18
@@ -134,9 +133,9 @@ def _products(g: _Graph, vector: str, linear: Linear) -> str:
 def _sums(g: _Graph, linear: Linear, history: str) -> str:
     """Σ_{j ∈ history} w_jI, over the entries of these rows of W alone.
 
-    Row h of the history has the entries first_h … first_h + length_h - 1 of W. They are numbered
-    through, 0 … total - 1, those of h from start_h on: the row of each is how often a start lies at
-    or before it, less one.
+    Row h of the history has the entries first_h … first_h + length_h - 1 of W. All entries together
+    have the numbers 0 … total - 1, and the entries of h begin at start_h: the row of an entry is
+    the number of starts at or before it, less one.
     """
     w = linear.weight_II
     start_of = g.table("weights_start", w.indptr.astype(np.int64))
@@ -145,9 +144,9 @@ def _sums(g: _Graph, linear: Linear, history: str) -> str:
     length = g.add("Sub", g.add("Gather", start_of, g.add("Add", history, one)), first)
     start = g.add("Sub", g.add("CumSum", length, g.number(0)), length)
     total = g.add("ReduceSum", length, keepdims=1)
-    room = g.add("Expand", zero, g.add("Add", total, one))
+    zeros = g.add("Expand", zero, g.add("Add", total, one))
     ones = g.add("Expand", one, g.add("Shape", start))
-    marks = g.add("ScatterElements", room, start, ones, axis=0, reduction="add")
+    marks = g.add("ScatterElements", zeros, start, ones, axis=0, reduction="add")
     row = g.add("Sub", g.add("CumSum", marks, g.number(0)), one)
     row = g.add("Slice", row, zero, total)
     scalar = g.add("Squeeze", total, zero)

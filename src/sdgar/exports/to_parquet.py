@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids
 from sdgar.data.tables import to_table, write_pieces
-from sdgar.exports.contents import Contents, Files
+from sdgar.exports.export import Contents, Files
 
 _PIECE = 1 << 21
 """How many rows of a long table are in memory at once."""
@@ -37,7 +37,7 @@ def write_parquet(contents: Contents, folder: Path) -> Files:
         files["weights.parquet"] = "item, for, weight: what having an item says for another one"
     write_pieces(_pairs(contents), folder / "known.parquet")
     files["known.parquet"] = (
-        "user, item, liked: the pairs that lists leave out; weights count for those that are liked"
+        "user, item, liked: the pairs that lists leave out; weights count for liked ones"
     )
     return files
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids
 from sdgar.errors import DataError, UsageError
-from sdgar.exports.contents import Contents, Files
+from sdgar.exports.export import Contents, Files
 
 _TYPES = {"int64": "bigint", "uint64": "numeric(20)", "text": "text"}
 """The type of a column of ids by the kind of the ids."""
@@ -44,7 +44,7 @@ CREATE TABLE sdgar.weights (
 );
 """
 _BY_VECTORS = """\
--- s = u · v + b: vectors of users end with 1, and those of items with their bias.
+-- s = u · v + b: vectors of users end with 1, vectors of items with their bias.
 CREATE FUNCTION sdgar.recommend(for_user {user}, k integer)
 RETURNS TABLE (item {item}, score double precision) LANGUAGE sql STABLE AS $$
     SELECT i.id, -(i.vector <#> u.vector)
@@ -56,7 +56,7 @@ RETURNS TABLE (item {item}, score double precision) LANGUAGE sql STABLE AS $$
 $$;
 """
 _BY_BOTH = """\
--- s = u · v + b + Σ w: vectors of users end with 1, and those of items with their bias; the sum is
+-- s = u · v + b + Σ w: vectors of users end with 1, vectors of items with their bias; the sum is
 -- over the items that the user has.
 CREATE FUNCTION sdgar.recommend(for_user {user}, k integer)
 RETURNS TABLE (item {item}, score double precision) LANGUAGE sql STABLE AS $$

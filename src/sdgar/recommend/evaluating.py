@@ -127,7 +127,7 @@ def among_cold(
 ) -> Report | None:
     """Rank cold items alone, by their test rows; None if there are no such items or rows.
 
-    Of ``metrics`` only those of accuracy are measured; None, too, if there are no such ones.
+    Only metrics of accuracy are measured; None, too, if ``metrics`` names none of them.
     """
     if metrics is not None:
         named = metrics_of(metrics, ks)
@@ -244,7 +244,7 @@ def effect_of(
     histories: Interactions | None = None,
     metrics: Sequence[str] | None = None,
 ) -> Effect:
-    """Measure lists without rules and with them; the options are those of ``evaluate``.
+    """Measure lists without rules and with them; the options are as in ``evaluate``.
 
     Without ``metrics``, all of accuracy are measured, and coverage, popular and diversity.
     Contexts that are new combinations of known values are left out.

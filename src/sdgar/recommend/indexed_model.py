@@ -107,7 +107,7 @@ class IndexedModel:
 
     @cached_property
     def popular(self) -> Factors:
-        """The scores for users on whom the model was not trained: the popularity of items."""
+        """The scores for users without training rows: the popularity of items."""
         return popularity(self.history, self.model.n_items)
 
     @property

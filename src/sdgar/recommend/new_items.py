@@ -188,7 +188,7 @@ def _with_events(saved: Artifact, rows: Interactions) -> Artifact:
 
 
 def _united(saved: Artifact, new: NDArray[Any]) -> tuple[Artifact, NDArray[np.int64]]:
-    """Return the model with new ids that have no scores yet, and the places of its own items."""
+    """Return the model with new ids that have no scores yet, and where its items are now."""
     own = saved.items
     items = Ids(np.unique(np.concatenate(common_kind(own.values, _spelt_as(own, new)))))
     place_I = items.index_of(own.values)

@@ -167,7 +167,7 @@ class Recommender(IndexedModel, RecommenderMethods, Described):
         """Return the frame of ``recommend`` as several of about ``rows`` rows, with whole lists.
 
         In this way the lists of all users need not fit into RAM together. There is at least one
-        frame. The options are those of ``recommend``.
+        frame. The options are as in ``recommend``.
         """
         pieces = self.lists_in_pieces(users, k, rows=rows, **options)
         return (lists.frame(users) for lists in pieces)

@@ -10,7 +10,8 @@ import pytest
 
 import sdgar
 from sdgar.errors import DataError, ResourceError, UsageError
-from sdgar.exports import contents, to_onnx
+from sdgar.exports import to_onnx
+from sdgar.exports.export import missing_package
 from sdgar.models.model import Model
 from sdgar.recommend.recommender import Recommender
 
@@ -193,6 +194,6 @@ def test_ids_that_a_format_would_change_are_refused(models, tmp_path):
 
 
 def test_a_missing_package_is_named():
-    error = contents.missing_package("onnx", "onnx")
+    error = missing_package("onnx", "onnx")
     assert isinstance(error, ResourceError)
     assert 'pip install "sdgar[export]"' in str(error)

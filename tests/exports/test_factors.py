@@ -7,7 +7,7 @@ import pytest
 
 import sdgar
 from sdgar.errors import DataError, NumericalError, UsageError
-from sdgar.exports.arrays import read_arrays
+from sdgar.exports.factors import read_arrays
 
 RNG = np.random.default_rng(3)
 USERS, ITEMS = ["bob", "ann", "cid"], [30, 10, 20, 40]
