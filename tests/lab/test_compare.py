@@ -13,35 +13,26 @@ import pytest
 from scipy.stats import ttest_rel
 
 import sdgar
-from sdgar.data import splits
-from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
 from sdgar.lab.compare import compare, pieces
 from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.files import comparison_figure, save
 from sdgar.lab.tune import tune
-from sdgar.runs.watching import Unwatched
 from sdgar.storage.sealed import DamagedError
 from sdgar.systems.bpr import BPR
 from sdgar.systems.defaults import Choice
-from sdgar.systems.recipe import SystemSpec, recipe_of, spec_of
+from sdgar.systems.recipe import SystemSpec, recipe_of
 from sdgar.systems.sdgar import SA
 from sdgar.systems.solver import MostPopular
 from sdgar.training.fitting import Fit
 
-QUICK = {"epochs": 4, "early_stopping__every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
+from .conftest import QUICK, Listening
+
 METRIC = "ndcg@20"
 
 
-def search_only(monkeypatch, kind, space):
-    """Make a search of a system try these settings alone."""
-    monkeypatch.setattr(kind, "_spec", replace(spec_of(kind), searched=space))
-
-
 @pytest.fixture(scope="module")
-def conditions() -> Conditions:
-    shape = Shape(users=60, items=40, interactions=900, concentration=0.1)
-    parts = splits.split(generate(shape, seed=0), "paper", seed=0)
+def conditions(parts) -> Conditions:
     return Conditions(folds=(parts,), ks=(5, 20), seeds=(0, 1))
 
 
@@ -52,24 +43,6 @@ def candidates() -> list[Candidate]:
 @pytest.fixture(scope="module")
 def unbroken(conditions):
     return compare(candidates(), conditions)
-
-
-class Listening(Unwatched):
-    """Notes what is begun and what is over, and can crash at the end of a piece."""
-
-    def __init__(self, crash_after: int | None = None) -> None:
-        self.begun: list[str] = []
-        self.ended: list[str] = []
-        self._crash_after = crash_after
-
-    def begin(self, what, loop):
-        self.begun.append(what)
-        return super().begin(what, loop)
-
-    def end(self, label, said):
-        self.ended.append(label)
-        if len(self.ended) == self._crash_after:
-            raise KeyboardInterrupt
 
 
 def timeless(value):
@@ -207,9 +180,9 @@ def greedy(error: BaseException) -> MostPopular:
     ],
 )
 def test_a_system_that_fails_is_a_row_and_the_others_are_there(
-    error, code, exit_code, said, conditions, tmp_path, monkeypatch
+    error, code, exit_code, said, conditions, tmp_path, search_only
 ):
-    search_only(monkeypatch, sdgar.EASE, {})
+    search_only(sdgar.EASE)
     taking_part = [Candidate(greedy(error)), *candidates()[:2]]
     found = compare(taking_part, conditions, out=tmp_path)
     assert set(by_name(found)) == {"popular", "bpr"}
@@ -223,26 +196,24 @@ def test_a_system_that_fails_is_a_row_and_the_others_are_there(
     assert watch.begun == ["ease"]  # tried again: there may be more memory now
 
 
-def test_a_bug_is_not_hidden_in_the_table(conditions, monkeypatch):
-    search_only(monkeypatch, sdgar.EASE, {})
+def test_a_bug_is_not_hidden_in_the_table(conditions, search_only):
+    search_only(sdgar.EASE)
     with pytest.raises(ZeroDivisionError):
         compare([Candidate(greedy(ZeroDivisionError()))], conditions)
 
 
-def test_if_all_fail_there_is_no_best(conditions, tmp_path, monkeypatch):
-    search_only(monkeypatch, sdgar.EASE, {})
+def test_if_all_fail_there_is_no_best(conditions, tmp_path, search_only):
+    search_only(sdgar.EASE)
     found = compare([Candidate(greedy(MemoryError()))], conditions, out=tmp_path)
     assert (found.standings, found.against) == ((), None)
     assert "no system finished" in save(found, tmp_path)
 
 
 def test_settings_are_searched_on_validation_rows_with_the_first_seed(
-    conditions, tmp_path, monkeypatch
+    conditions, tmp_path, search_only
 ):
     rates = Choice((1e-6, 2e-6, 3e-6, 0.1))
-    monkeypatch.setattr(
-        sdgar.BPR, "_spec", replace(spec_of(sdgar.BPR), searched={"learning_rate": rates})
-    )
+    search_only(BPR, learning_rate=rates)
     taking_part = [Candidate(BPR(**QUICK, learning_rate=1e-6)), Candidate(MostPopular())]
     conditions = replace(conditions, seeds=(3, 1))
     tuned = replace(conditions, trials=5)
@@ -269,13 +240,9 @@ def test_settings_are_searched_on_validation_rows_with_the_first_seed(
 
 
 def test_runs_with_settings_that_a_longer_search_has_changed_are_refused(
-    conditions, tmp_path, monkeypatch
+    conditions, tmp_path, search_only
 ):
-    monkeypatch.setattr(
-        sdgar.BPR,
-        "_spec",
-        replace(spec_of(sdgar.BPR), searched={"learning_rate": Choice((1e-6, 0.1))}),
-    )
+    search_only(BPR, learning_rate=Choice((1e-6, 0.1)))
     taking_part = [Candidate(BPR(**QUICK, learning_rate=1e-6))]
     compare(taking_part, replace(conditions, trials=1), out=tmp_path)
     with pytest.raises(ArtifactError, match=r"learning_rate was 1e-06, is now 0\.1"):

@@ -11,7 +11,6 @@ from scipy.stats import ttest_rel
 import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits import Split
-from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
 from sdgar.lab.compare import compare, pieces
 from sdgar.lab.conditions import Candidate, Conditions
@@ -31,10 +30,9 @@ DAY = 86_400_000_000
 
 
 @pytest.fixture(scope="module")
-def data() -> Interactions:
-    made = generate(Shape(users=60, items=40, interactions=900, concentration=0.1), seed=0)
-    time = 1_700_000_000_000_000 + np.random.default_rng(0).integers(0, 30, len(made)) * DAY
-    return replace(made, time_E=time)
+def data(events) -> Interactions:
+    time = 1_700_000_000_000_000 + np.random.default_rng(0).integers(0, 30, len(events)) * DAY
+    return replace(events, time_E=time)
 
 
 def conditions_of(data: Interactions, rule: str, **more) -> Conditions:

@@ -8,9 +8,6 @@ from signal import SIGTERM
 import polars as pl
 import pytest
 
-from sdgar.data import splits
-from sdgar.data.interactions import Interactions
-from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import StoppedError, UsageError
 from sdgar.recommend.recommender import load
 from sdgar.runs.run import RunData, run
@@ -18,18 +15,7 @@ from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 
 from ..cli.test_cli import result_of, sdgar
-
-QUICK = {"epochs": 4, "early_stopping__every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
-
-
-@pytest.fixture(scope="module")
-def data() -> Interactions:
-    return generate(Shape(users=60, items=40, interactions=900, concentration=0.1), seed=0)
-
-
-@pytest.fixture(scope="module")
-def parts(data) -> splits.Split:
-    return splits.split(data, "paper", seed=0)
+from .conftest import QUICK
 
 
 def trained(estimator, parts, out, everything=None, **more):
@@ -39,32 +25,33 @@ def trained(estimator, parts, out, everything=None, **more):
 
 @pytest.mark.parametrize("estimator", [BPR(**QUICK), EASE()], ids=["bpr", "ease"])
 def test_the_saved_model_has_learned_all_rows_and_says_what_was_measured(
-    data, parts, tmp_path, estimator
+    events, parts, tmp_path, estimator
 ):
     measured = trained(estimator, parts, tmp_path / "measured")
-    result = trained(estimator, parts, tmp_path / "all", everything=data)
+    result = trained(estimator, parts, tmp_path / "all", everything=events)
     assert result.summary["test"] == measured.summary["test"]
     assert result.summary["data"] == measured.summary["data"]
     assert result.summary["kept"] == {
-        "rows": "all", "users": data.n_users, "items": data.n_items, "interactions": len(data),
+        "rows": "all", "users": events.n_users, "items": events.n_items,
+        "interactions": len(events),
     }  # fmt: skip
     saved = load(tmp_path / "all")
-    assert saved.users.values.tolist() == data.users.values.tolist()
-    assert saved.items.values.tolist() == data.items.values.tolist()
-    assert saved.history.items_E.tolist() == data.items_E.tolist()
-    assert saved.about["data"]["fingerprint"] == data.fingerprint()
+    assert saved.users.values.tolist() == events.users.values.tolist()
+    assert saved.items.values.tolist() == events.items.values.tolist()
+    assert saved.history.items_E.tolist() == events.items_E.tolist()
+    assert saved.about["data"]["fingerprint"] == events.fingerprint()
     assert saved.about["report"]["test"] == result.summary["test"]
 
 
-def test_it_is_the_model_of_all_rows_for_the_chosen_number_of_epochs(data, parts, tmp_path):
-    result = trained(BPR(**QUICK), parts, tmp_path / "all", everything=data)
+def test_it_is_the_model_of_all_rows_for_the_chosen_number_of_epochs(events, parts, tmp_path):
+    result = trained(BPR(**QUICK), parts, tmp_path / "all", everything=events)
     alone = BPR(**QUICK | {"epochs": result.summary["best_epoch"]}, early_stopping=False)
-    alone.fit(data)
+    alone.fit(events)
     assert (alone.recommend(k=5)["item"] == result.model.recommend(k=5)["item"]).all()
 
 
-def test_a_run_that_is_stopped_in_its_last_pass_goes_on_to_the_same_bytes(data, parts, tmp_path):
-    often = {"everything": data, "checkpoint_every": 0.0}
+def test_a_run_that_is_stopped_in_its_last_pass_goes_on_to_the_same_bytes(events, parts, tmp_path):
+    often = {"everything": events, "checkpoint_every": 0.0}
     trained(BPR(**QUICK), parts, tmp_path / "whole", **often)
     passes = []
 
@@ -82,28 +69,30 @@ def test_a_run_that_is_stopped_in_its_last_pass_goes_on_to_the_same_bytes(data, 
     assert one == two
 
 
-def test_the_papers_protocol_keeps_what_it_measured(data, parts, tmp_path):
+def test_the_papers_protocol_keeps_what_it_measured(events, parts, tmp_path):
     with pytest.raises(UsageError, match="Keep the measured model"):
-        trained(BPR(**QUICK), parts, tmp_path / "run", protocol="paper", everything=data)
+        trained(BPR(**QUICK), parts, tmp_path / "run", protocol="paper", everything=events)
 
 
 @pytest.fixture(scope="module")
-def events(data, tmp_path_factory) -> Path:
+def file(events, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("events") / "events.csv"
-    frame = pl.DataFrame({"user": data.users.at(data.users_E), "item": data.items.at(data.items_E)})
+    frame = pl.DataFrame(
+        {"user": events.users.at(events.users_E), "item": events.items.at(events.items_E)}
+    )
     lonely = pl.DataFrame({"user": ["only one row"], "item": ["nobody else's"]})
     frame.cast(pl.String).vstack(lonely).write_csv(path)
     return path
 
 
 def test_a_file_alone_gives_a_model_that_knows_everyone_and_recommends_nothing_they_have(
-    events, tmp_path
+    file, tmp_path
 ):
     words = ("--system", "bpr", "--set", "epochs=3", "--engine", "eager")
-    done = sdgar("train", events, "--out", tmp_path / "run", *words)
+    done = sdgar("train", file, "--out", tmp_path / "run", *words)
     assert done.returncode == 0, done.stderr
     assert "after it was measured; --keep measured saves the measured one" in done.stdout
-    frame = pl.read_csv(events, infer_schema=False)
+    frame = pl.read_csv(file, infer_schema=False)
     model = load(tmp_path / "run")
     assert set(model.users.values) == set(frame["user"])
     assert set(model.items.values) == set(frame["item"])
@@ -112,19 +101,19 @@ def test_a_file_alone_gives_a_model_that_knows_everyone_and_recommends_nothing_t
     assert len(lists.filter(pl.col("user") == "only one row")) == 10
 
 
-def test_the_measured_model_is_kept_if_requested_or_if_the_test_rows_have_a_file(events, tmp_path):
+def test_the_measured_model_is_kept_if_requested_or_if_the_test_rows_have_a_file(file, tmp_path):
     words = ("--system", "bpr", "--set", "epochs=3", "--engine", "eager", "--json")
-    kept = result_of(sdgar("train", events, "--out", tmp_path / "a", *words, "--keep", "measured"))
+    kept = result_of(sdgar("train", file, "--out", tmp_path / "a", *words, "--keep", "measured"))
     assert kept["kept"]["rows"] == "measured"
     assert kept["kept"]["interactions"] == kept["data"]["interactions"]
-    kept = result_of(sdgar("train", events, "--test", events, "--out", tmp_path / "b", *words))
+    kept = result_of(sdgar("train", file, "--test", file, "--out", tmp_path / "b", *words))
     assert kept["kept"]["rows"] == "measured"
-    kept = result_of(sdgar("train", events, "--split", "none", "--out", tmp_path / "c", *words))
+    kept = result_of(sdgar("train", file, "--split", "none", "--out", tmp_path / "c", *words))
     assert kept["kept"]["rows"] == "all"
     for more, said in (
         (("--keep", "measure"), "Did you mean 'measured'"),
         (("--keep", "all", "--split", "none"), "--split none holds none out"),
     ):
-        done = sdgar("train", events, "--out", tmp_path / "d", *words, *more)
+        done = sdgar("train", file, "--out", tmp_path / "d", *words, *more)
         assert done.returncode == 2
         assert said in done.stderr

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 from sdgar.data.interactions import Interactions
-from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.recommend.recommender import Recommender, load
@@ -29,8 +28,8 @@ SHORT = {"epochs": 3, "early_stopping": False, "engine": "eager", "dim": 4, "war
 
 
 @pytest.fixture(scope="module")
-def data() -> Interactions:
-    return generate(Shape(users=60, items=40, interactions=900, concentration=0.1), seed=0)
+def data(events) -> Interactions:
+    return events
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,8 @@ from typing import get_args
 
 import pytest
 
-import sdgar
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
-from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import (
     ArtifactError,
     NumericalError,
@@ -23,7 +21,6 @@ from sdgar.errors import (
 )
 from sdgar.lab.tune import Tried, grid, opened, rounded, searched_of, tune
 from sdgar.maths.optimizers import OPTIMIZERS
-from sdgar.runs.watching import Unwatched
 from sdgar.settings import METRIC, types_of
 from sdgar.storage.sealed import DamagedError
 from sdgar.systems.bpr import BPR
@@ -34,42 +31,15 @@ from sdgar.systems.recipe import recipe_of, spec_of
 from sdgar.systems.sdgar import SA
 from sdgar.systems.solver import MostPopular
 
-QUICK = {"epochs": 4, "early_stopping__every": 1, "dim": 4, "batch_size": 512, "engine": "eager"}
+from .conftest import QUICK as COMMON
+from .conftest import Listening
 
-
-def search_only(monkeypatch, kind, space):
-    """Make a search of a system try these settings alone."""
-    monkeypatch.setattr(kind, "_spec", replace(spec_of(kind), searched=space))
+QUICK = COMMON | {"early_stopping__every": 1}
 
 
 @pytest.fixture(scope="module")
-def data() -> Interactions:
-    shape = Shape(users=60, items=40, interactions=900, concentration=0.1)
-    return splits.split(generate(shape, seed=0), "paper", seed=0).train
-
-
-class CrashError(Exception):
-    """Something went wrong in the middle."""
-
-
-class Counting(Unwatched):
-    """Counts the trials that are trained, and can crash in one of them."""
-
-    def __init__(self, crash_in: int | None = None) -> None:
-        self.begun = 0
-        self.epochs: list[int] = []
-        self._crash_in = crash_in
-
-    def begin(self, what, loop):
-        self.begun += 1
-        self.epochs.append(0)
-
-        def on_epoch(phase, epoch):
-            self.epochs[-1] = epoch.epoch
-            if self.begun == self._crash_in and epoch.epoch == 2:
-                raise CrashError
-
-        return on_epoch
+def data(parts) -> Interactions:
+    return parts.train
 
 
 def timeless(trials: tuple[Tried, ...]) -> list[Tried]:
@@ -107,12 +77,8 @@ def test_the_papers_grids_are_what_is_searched():
     assert spec_of(SYSTEMS["cml"]).searched["margin"] == Choice((0.5, 1.0, 1.5, 2.0))
 
 
-def test_the_better_of_two_settings_is_found_and_a_small_grid_is_tried_once(data, monkeypatch):
-    monkeypatch.setattr(
-        sdgar.BPR,
-        "_spec",
-        replace(spec_of(sdgar.BPR), searched={"learning_rate": Choice((1e-6, 0.1))}),
-    )
+def test_the_better_of_two_settings_is_found_and_a_small_grid_is_tried_once(data, search_only):
+    search_only(BPR, learning_rate=Choice((1e-6, 0.1)))
     base = BPR(**QUICK, learning_rate=1e-6)
     found = tune(base, data, trials=5)
     assert [t.settings["learning_rate"] for t in found.trials] == [1e-6, 0.1]
@@ -130,17 +96,17 @@ def test_a_search_goes_on_to_the_trials_of_an_unbroken_one(data, tmp_path, monke
     by_rule = recipe_of(base).decided(splits.validation(data, seed=0).train)
     assert unbroken.trials[0].settings == {"learning_rate": base.learning_rate, **by_rule}
     assert len({str(t.settings) for t in unbroken.trials}) == 9
-    watch = Counting(crash_in=7)
-    with pytest.raises(CrashError):
+    watch = Listening(crash_in=7)
+    with pytest.raises(KeyboardInterrupt):
         tune(base, data, trials=8, study=path, watch=watch)
     # What a process leaves that is killed while Optuna writes.
     path.write_bytes(path.read_bytes() + b'{"op_code":8,"tri')
     Path(f"{path}.lock").symlink_to(path)
     monkeypatch.setattr("time.sleep", pytest.fail)  # nobody waits for the dead
     for trials, trained in ((8, 2), (8, 0), (9, 1)):
-        watch = Counting()
+        watch = Listening()
         found = tune(base, data, trials=trials, study=path, watch=watch)
-        assert watch.begun == trained
+        assert len(watch.begun) == trained
         assert timeless(found.trials) == timeless(unbroken.trials[:trials])
     assert not Path(f"{path}.lock").is_symlink()
 
@@ -164,14 +130,12 @@ def test_what_a_trial_must_beat_is_the_median_of_those_before_it():
             assert bool(trial.should_prune()) is pruned
 
 
-def test_a_trial_that_falls_behind_is_given_up(data, monkeypatch):
+def test_a_trial_that_falls_behind_is_given_up(data, search_only):
     rates = (0.1, 0.11, 0.12, 0.13, 0.14, 0.15, 1e-6)
-    monkeypatch.setattr(
-        sdgar.BPR, "_spec", replace(spec_of(sdgar.BPR), searched={"learning_rate": Choice(rates)})
-    )
+    search_only(BPR, learning_rate=Choice(rates))
     # The bad one has to come when there are five to compare it with.
     seed = next(s for s in range(50) if last_rate(rates, s) == 1e-6)
-    watch = Counting()
+    watch = Listening()
     found = tune(BPR(**QUICK), data, trials=7, seed=seed, watch=watch)
     assert [t.state for t in found.trials] == ["complete"] * 5 + [found.trials[5].state, "pruned"]
     assert found.trials[-1].settings == {"learning_rate": 1e-6}
@@ -186,32 +150,23 @@ def last_rate(rates: tuple[float, ...], seed: int) -> float:
     return order[-1]["learning_rate"]
 
 
-def test_settings_that_were_tried_before_are_not_trained_again(data, monkeypatch):
-    space = {"temperature": Choice((0.1, 0.5, 1.0)), "l2": Choice((0.01, 0.02, 0.03))}
-    search_only(monkeypatch, sdgar.SA, space)
-    watch = Counting()
+def test_settings_that_were_tried_before_are_not_trained_again(data, search_only):
+    search_only(SA, temperature=Choice((0.1, 0.5, 1.0)), l2=Choice((0.01, 0.02, 0.03)))
+    watch = Listening()
     found = tune(SA(**QUICK), data, trials=8, watch=watch)  # fewer than 9: not walked as a grid
     distinct = {str(t.settings): t for t in found.trials}
-    assert watch.begun == len(distinct) < 8
+    assert len(watch.begun) == len(distinct) < 8
     for tried in found.trials:
         assert tried.value == distinct[str(tried.settings)].value
 
 
-def test_a_setting_that_diverges_is_a_failed_trial_and_the_search_goes_on(data, monkeypatch):
-    monkeypatch.setattr(
-        sdgar.BPR,
-        "_spec",
-        replace(spec_of(sdgar.BPR), searched={"learning_rate": Choice((0.1, 1e38))}),
-    )
+def test_a_setting_that_diverges_is_a_failed_trial_and_the_search_goes_on(data, search_only):
+    search_only(BPR, learning_rate=Choice((0.1, 1e38)))
     found = tune(BPR(**QUICK), data, trials=2)
     assert [t.state for t in found.trials] == ["complete", "failed"]
     assert "Lower the learning rate" in found.trials[1].reason
     assert found.best.number == 1
-    monkeypatch.setattr(
-        sdgar.BPR,
-        "_spec",
-        replace(spec_of(sdgar.BPR), searched={"learning_rate": Choice((1e37, 1e38))}),
-    )
+    search_only(BPR, learning_rate=Choice((1e37, 1e38)))
     with pytest.raises(NumericalError, match="none of 2 trials"):
         tune(BPR(**QUICK, learning_rate=1e38), data, trials=2)
 
@@ -225,9 +180,9 @@ def test_a_study_of_other_data_or_settings_is_refused_by_name(data, tmp_path):
         tune(BPR(**QUICK), data.subset(data.users_E > 0, "dropped"), trials=1, study=path)
     with pytest.raises(ArtifactError, match="system was 'bpr', is now 'sa'"):
         tune(SA(**QUICK), data, trials=1, study=path)
-    watch = Counting()
+    watch = Listening()
     tune(BPR(**QUICK | {"dim": 5}), data, trials=1, study=path, overwrite=True, watch=watch)
-    assert watch.begun == 1
+    assert len(watch.begun) == 1
 
 
 @pytest.mark.parametrize("text", ["a,b\n1,2\n3,4", '{"some": "json"}\n', "no line feed"])
@@ -266,7 +221,7 @@ def test_a_study_that_is_damaged_in_the_middle_is_said_to_be(data, tmp_path):
 def test_a_signal_ends_the_search_after_the_epoch_and_keeps_the_trials(data, tmp_path):
     path = tmp_path / "study.jsonl"
     tune(BPR(**QUICK), data, trials=1, study=path)
-    watch = Counting()
+    watch = Listening()
     with pytest.raises(StoppedError, match="kept in") as stopped:
         tune(
             BPR(**QUICK), data, trials=3, study=path, watch=watch,

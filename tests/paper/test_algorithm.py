@@ -147,14 +147,9 @@ def test_an_update_moves_x_then_its_tables_then_y(update_events):
     # Lines 12 to 21.
     events, _, _ = update_events
     assert [what for what, _, _ in events] == [
-        "Z and mu from part 0",
-        "b",
-        "set X",
-        "Z and mu from part 2",
-        "d",
-        "inverse tables",
-        "set Y",
-    ]
+        "Z and mu from part 0", "b", "set X",
+        "Z and mu from part 2", "d", "inverse tables", "set Y",
+    ]  # fmt: skip
 
 
 def test_the_inverse_tables_and_d_see_the_new_x_and_the_old_y(update_events):

@@ -75,21 +75,15 @@ def test_contexts_are_drawn_as_the_inverse_says(item):
 
 
 @pytest.mark.parametrize("lam", [0.1, 0.5, 1.0])
-def test_the_closed_form_of_a_context_solves_its_problem(lam):
-    # Corollary 2.1: Eq. 9 solves Eq. 8, with b of order 1 so that it is not uniform.
-    b_UK = torch.tensor([[0.9, 0.2, 0.5, 0.0], [0.1, 0.1, 0.7, 0.6]], dtype=torch.float64)
-    x_UK = closed_form().sharpen(b_UK.log(), lam, torch.zeros_like(b_UK), dim=1)
-    for b_K, x_K in zip(b_UK.numpy(), x_UK.numpy(), strict=True):
-        np.testing.assert_allclose(x_K, best_with_entropy(b_K, lam), atol=2e-6)
-
-
-@pytest.mark.parametrize("lam", [0.1, 0.5, 1.0])
-def test_the_closed_form_of_a_state_solves_its_problem(lam):
-    # Corollary 2.2: Eq. 11 solves Eq. 10; y_k is a column, so a softmax over states would fail.
-    d_IK = torch.rand(7, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    y_IK = closed_form().sharpen(d_IK.log(), lam, torch.zeros_like(d_IK), dim=0)
-    for d_I, y_I in zip(d_IK.T.numpy(), y_IK.T.numpy(), strict=True):
-        np.testing.assert_allclose(y_I, best_with_entropy(d_I, lam), atol=2e-6)
+@pytest.mark.parametrize("of", ["a context", "a state"])
+def test_the_closed_form_solves_its_problem(of, lam):
+    # Corollary 2.1: Eq. 9 solves Eq. 8, with b of order 1 so that x_c is not uniform. Corollary
+    # 2.2: Eq. 11 solves Eq. 10; y_k is a column, so a softmax over states would fail.
+    values = torch.rand(7, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    dim = 1 if of == "a context" else 0
+    found = closed_form().sharpen(values.log(), lam, torch.zeros_like(values), dim=dim)
+    for line, solved in zip(values.unbind(1 - dim), found.unbind(1 - dim), strict=True):
+        np.testing.assert_allclose(solved, best_with_entropy(line.numpy(), lam), atol=2e-6)
 
 
 @pytest.mark.parametrize("lam", [0.1, 1.0])
@@ -121,57 +115,33 @@ def check_convergence(estimate, exact: torch.Tensor) -> None:
     assert errors[-1] < 0.03
 
 
-def test_the_partition_function_converges_to_the_sum_over_all_items():
+@pytest.mark.parametrize("which", ["partition function", "mean loss"])
+def test_the_partition_function_and_the_mean_loss_converge_to_sums_over_all_items(which):
     p = problem()
 
     def estimate(size: int) -> torch.Tensor:
-        log_z_U, _ = closed_form(samples=size).partition_and_mean(
+        log_z_U, mu_U = closed_form(samples=size).partition_and_mean(
             p.generator, p.score, seed=0, epoch=1, part=0
         )
-        return log_z_U.exp()
+        return mu_U if which == "mean loss" else log_z_U.exp()
 
-    check_convergence(estimate, p.log_z_U.exp())
-
-
-def test_the_mean_loss_converges_to_the_sum_over_all_items():
-    p = problem()
-
-    def estimate(size: int) -> torch.Tensor:
-        _, mu_U = closed_form(samples=size).partition_and_mean(
-            p.generator, p.score, seed=0, epoch=1, part=0
-        )
-        return mu_U
-
-    check_convergence(estimate, p.mu_U)
+    check_convergence(estimate, p.mu_U if which == "mean loss" else p.log_z_U.exp())
 
 
 @pytest.mark.parametrize(("target", "integrand"), READINGS)
-def test_b_converges_to_the_sum_over_all_items(target, integrand):
+@pytest.mark.parametrize("which", ["b", "d"])
+def test_b_and_d_converge_to_sums_over_all_items_and_contexts(which, target, integrand):
+    # Eq. 9, and Eq. 12 with one set of contexts an item for all states.
     p = problem()
     update = closed_form(target=target, integrand=integrand)
 
     def estimate(size: int) -> torch.Tensor:
         sampled = closed_form(target=target, integrand=integrand, samples=size)
-        return sampled.log_b(
-            p.generator, p.score, p.log_z_U.float(), p.mu_U.float(), seed=0, epoch=1
-        ).exp()
+        logarithm = sampled.log_b if which == "b" else sampled.log_d
+        known = (p.generator, p.score, p.log_z_U.float(), p.mu_U.float())
+        return logarithm(*known, seed=0, epoch=1).exp()
 
-    check_convergence(estimate, p.b_UK(update))
-
-
-@pytest.mark.parametrize(("target", "integrand"), READINGS)
-def test_d_converges_to_the_sum_over_all_contexts(target, integrand):
-    # Eq. 12, with one set of contexts an item for all states.
-    p = problem()
-    update = closed_form(target=target, integrand=integrand)
-
-    def estimate(size: int) -> torch.Tensor:
-        sampled = closed_form(target=target, integrand=integrand, samples=size)
-        return sampled.log_d(
-            p.generator, p.score, p.log_z_U.float(), p.mu_U.float(), seed=0, epoch=1
-        ).exp()
-
-    check_convergence(estimate, p.d_IK(update))
+    check_convergence(estimate, p.b_UK(update) if which == "b" else p.d_IK(update))
 
 
 @pytest.mark.parametrize(("target", "integrand"), READINGS)
@@ -200,13 +170,9 @@ def test_an_update_is_one_round_of_the_exact_alternation(target, integrand, cali
     # b and d are of different sizes in the four readings; λ keeps the softmax off its corners.
     lam = 0.1 if calibration == "literal" and target == "linear" else 0.6
     update = closed_form(
-        target=target,
-        integrand=integrand,
-        calibration=calibration,
-        lambda_x=lam,
-        lambda_y=lam,
+        target=target, integrand=integrand, calibration=calibration, lambda_x=lam, lambda_y=lam,
         samples=100_000,
-    )
+    )  # fmt: skip
     update(p.generator, p.score, seed=0, epoch=1)
 
     def solve(value: torch.Tensor, weight: float, dim: int) -> torch.Tensor:

@@ -14,9 +14,8 @@ import torch
 
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
-from sdgar.objectives import Logistic
+from sdgar.objectives import LEAST_TEMPERATURE, MOST_TEMPERATURE, Logistic
 from sdgar.parts import Ingredients
-from sdgar.samplers.sampled_sums import LEAST_TEMPERATURE, MOST_TEMPERATURE
 from sdgar.samplers.score_aware import HardestOf
 from sdgar.samplers.static import Uniform
 from sdgar.systems.learner import Factorized, Learner

@@ -60,15 +60,16 @@ def test_no_generator_tried_beats_the_softmax_of_the_loss(temperature):
     assert (value(near) < value(best)).all()
 
 
-def test_as_the_temperature_falls_the_optimum_becomes_one_hot():
-    one_hot = np.eye(len(F))[int(SCORES.argmax())]
-    distance = [np.abs(target(t) - one_hot).max() for t in (1.0, 0.1, 0.01)]
-    assert distance[0] > distance[1] > distance[2]
-    np.testing.assert_allclose(target(1e-3), one_hot, atol=1e-12)
-
-
-def test_as_the_temperature_grows_the_optimum_becomes_uniform():
-    even = np.full(len(F), 1 / len(F))
-    distance = [np.abs(target(t) - even).max() for t in (1.0, 10.0, 100.0)]
-    assert distance[0] > distance[1] > distance[2]
-    np.testing.assert_allclose(target(1e3), even, atol=1e-3)
+@pytest.mark.parametrize(
+    ("temperatures", "limit", "atol"),
+    [
+        ((1.0, 0.1, 0.01, 1e-3), np.eye(len(F))[int(SCORES.argmax())], 1e-12),
+        ((1.0, 10.0, 100.0, 1e3), np.full(len(F), 1 / len(F)), 1e-3),
+    ],
+)
+def test_the_optimum_becomes_one_hot_as_the_temperature_falls_and_uniform_as_it_grows(
+    temperatures, limit, atol
+):
+    distances = [np.abs(target(t) - limit).max() for t in temperatures]
+    assert distances == sorted(distances, reverse=True)
+    np.testing.assert_allclose(target(temperatures[-1]), limit, atol=atol)
