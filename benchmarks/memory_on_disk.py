@@ -31,7 +31,7 @@ from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.views import Blocks
+from sdgar.scale.shards.views import ShardBlocks
 from shards import make_direct
 
 RULE = Neighbourhoods(k=50, l2=20.0, shrink=10.0, beta=0.5)
@@ -78,7 +78,7 @@ def _solved(folder: Path, limit: float) -> dict[str, Any]:
             memory = int(limit * 2**30) - before["anonymous"]
             model = item_weights_from_shards(opened, RULE, work=folder, memory=memory)
         else:
-            data = Blocks(opened, opened.n_shards)[0]
+            data = ShardBlocks(opened, opened.n_shards)[0]
             model = LocalItemWeights.solved(data, RULE, device=CPU)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     digest = hashlib.sha256()

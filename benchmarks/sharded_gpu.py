@@ -31,12 +31,12 @@ from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.scale.block_engine import BlockedUsers
+from sdgar.scale.block_system import with_new_users
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.needs import START_ROWS
-from sdgar.scale.new_users import with_new_users
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.views import Blocks
-from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk, UserStore
+from sdgar.scale.shards.views import ShardBlocks
+from sdgar.scale.users import UsersOnDevice, UsersOnDisk, UserStore
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 from shards import make_direct
@@ -84,7 +84,7 @@ def digest(*tables: torch.Tensor) -> str:
 
 
 def in_blocks(
-    system: System, first: Interactions, blocks: Blocks, users: UserStore
+    system: System, first: Interactions, blocks: ShardBlocks, users: UserStore
 ) -> tuple[GpuBlockEngine, dict[str, Any]]:
     """Train in blocks, with users that wait in some place."""
     before, start = fresh(), time.perf_counter()
@@ -105,7 +105,7 @@ def in_blocks(
 
 
 def all_at_once(
-    system: System, first: Interactions, blocks: Blocks, seed: int
+    system: System, first: Interactions, blocks: ShardBlocks, seed: int
 ) -> tuple[FusedGpuEngine, dict[str, Any]]:
     """Train on all rows at once, with the start that the only block has."""
     before, system = fresh(), copy.deepcopy(system)
@@ -126,8 +126,8 @@ def all_at_once(
 def same(engine: FusedGpuEngine, blocks: GpuBlockEngine) -> bool:
     """Return whether an engine of all rows has the bytes of an engine of one block."""
     own, other = engine.state(), blocks.state()
-    users = blocks._users
-    assert isinstance(users, UsersOnDevice)
+    users = blocks._users.on_device()
+    assert users is not None
     vectors = users.join(blocks.blocks.parts(0), "vectors")
     assert vectors is not None
     pairs = [
@@ -151,7 +151,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     found |= {"shards": n_shards, "together": args.together, "dim": args.dim}
     found["make_seconds"] = time.perf_counter() - start
     say(f"{len(shards):,} rows are made in {found['make_seconds']:.0f} s")
-    blocks = Blocks(shards, args.together)
+    blocks = ShardBlocks(shards, args.together)
     first = blocks.rows(0, max(1, int((shards.rows_S.cumsum() <= START_ROWS).sum())))
     recipe = SDSoftmax(dim=args.dim, sampler__states=args.states, item_memory=0, device=DEVICE.type)
     before = fresh()
@@ -168,16 +168,16 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     found["ways"] = ways = {}
     places: dict[str, Callable[[], UserStore]] = {
         "on the GPU": UsersOnDevice,
-        "in memory": UsersInRam,
+        "in memory": UserStore,
         "in files": lambda: UsersOnDisk(work / "users", n_shards),
-        "in memory, again": UsersInRam,
+        "in memory, again": UserStore,
     }
     for name, place in places.items():
         say(f"users wait {name}:")
         _, ways[name] = in_blocks(system, first, blocks, place())
         shutil.rmtree(work / "users", ignore_errors=True)
     say("one block:")
-    whole = Blocks(shards, n_shards)
+    whole = ShardBlocks(shards, n_shards)
     one, ways["one block"] = in_blocks(system, first, whole, UsersOnDevice())
     say("all rows at once:")
     engine, ways["all rows at once"] = all_at_once(system, first, whole, one._seed_of(0))

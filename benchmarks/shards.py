@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from common import machine, options_of, write_report
 from sdgar.data.building import RowAccount
 from sdgar.data.ids import id_arrays
-from sdgar.scale.shards.format import Part, write_arrays, write_described
+from sdgar.scale.shards.format import ShardRecord, write_arrays, write_described
 from sdgar.scale.shards.writing import shard_of, write_shard
 from sdgar.storage import folders
 
@@ -88,7 +88,7 @@ def make_direct(
     shard_U = shard_of(np.arange(n_users), n_shards)
     with folders.whole(out, replace=False) as folder, ThreadPoolExecutor(threads) as pool:
 
-        def make(number: int) -> Part:
+        def make(number: int) -> ShardRecord:
             users = np.flatnonzero(shard_U == number)
             random = np.random.default_rng([1, number])
             pieces = [

@@ -55,6 +55,8 @@ PLAIN = [
     "tests/conftest.py",
     "tests/engines",
     "tests/fuzz",
+    "tests/hostile",
+    "tests/training",
     "tests/kernels",
     "tests/last_bits.py",
     "tests/maths",

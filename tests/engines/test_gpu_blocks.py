@@ -18,13 +18,13 @@ import sdgar
 from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.errors import StoppedError
 from sdgar.scale.block_engine import BlockedUsers, BlockEngine
+from sdgar.scale.block_system import with_new_users
 from sdgar.scale.conveyor import SLOTS, Conveyor, Kind
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
-from sdgar.scale.new_users import with_new_users
 from sdgar.scale.run import run_shards
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.views import Blocks, Without
-from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk
+from sdgar.scale.shards.views import ShardBlocks, Without
+from sdgar.scale.users import UsersOnDevice, UsersOnDisk, UserStore
 from sdgar.systems.recipe import recipe_of
 
 from .compositions import GPU as DEVICE
@@ -53,11 +53,11 @@ def shards(tmp_path_factory):
 
 
 def engine_of(name, shards, users=None, together=2, kind=GpuBlockEngine):
-    blocks = Blocks(shards, together)
+    blocks = ShardBlocks(shards, together)
     first = blocks.rows(0, 1)
     device = DEVICE if kind is GpuBlockEngine else CPU
     system = recipe_of(SYSTEMS[name]).compose(first, seed=3, device=device)
-    users = UsersInRam() if users is None else users
+    users = UserStore() if users is None else users
     data = BlockedUsers(first=first, blocks=blocks, users=users)
     return kind(system, data, seed=3, device=device)
 
@@ -165,7 +165,7 @@ def test_one_block_has_the_bytes_of_the_engine_in_memory(shards):
     engine = engine_of("sdsoftmax", shards, UsersOnDevice(), together=3)
     engine.refit(1)
     like, seed = deepcopy(engine._like), engine._seed_of(0)
-    data = Blocks(shards, 3)[0]
+    data = ShardBlocks(shards, 3)[0]
     system = with_new_users(like, data, seed=seed)
     whole = FusedGpuEngine(system, data, seed=seed, device=DEVICE)
     assert engine.run_epoch(1).loss == whole.run_epoch(1).loss
@@ -179,7 +179,7 @@ def test_rows_that_were_set_aside_can_come_back_between_epochs(shards):
     rest = Without(shards, np.array([0, 9, 30]))
     engine = engine_of("bpr", rest, together=3)
     assert engine.run_epoch(1).positives == len(shards) - 3
-    engine.continue_with(Blocks(shards, 3))
+    engine.continue_with(ShardBlocks(shards, 3))
     assert engine.run_epoch(2).positives == len(shards)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 import pytest
 import safetensors.numpy
-import torch
 
 import sdgar
 from sdgar.data.interactions import Interactions
@@ -139,28 +138,11 @@ def with_seconds(seconds: Any) -> Callable[[State, State], None]:
     return lambda _, loop: loop["log"][0].update(train_seconds=seconds)
 
 
-def with_mass(tensors: State, loop: State) -> None:
-    tensors["engine.sampler.x_mass_UK"][6, 1] = 2**62
+def with_sampler(name: str, at: Any, value: Any) -> Callable[[State, State], None]:
+    def change(tensors: State, loop: State) -> None:
+        tensors[f"engine.sampler.{name}"][at] = value
 
-
-def with_order(tensors: State, loop: State) -> None:
-    tensors["engine.sampler.order_KI"][0, 0] = 10**9
-
-
-def with_best_item(tensors: State, loop: State) -> None:
-    tensors["engine.sampler.best_UM"][0, 0] = 10**9
-
-
-def with_gap(tensors: State, loop: State) -> None:
-    tensors["engine.sampler.best_UM"][0, :2] = torch.tensor([-1, 0])
-
-
-def with_a_best_item_twice(tensors: State, loop: State) -> None:
-    tensors["engine.sampler.best_UM"][0, :2] = 3
-
-
-def with_bin(tensors: State, loop: State) -> None:
-    tensors["engine.sampler.factor_bin_UK"][0, 0] = 2**40
+    return change
 
 
 def without_moment(tensors: State, loop: State) -> None:
@@ -179,39 +161,16 @@ RANGE = ("timestamp_range", "row 1")
 PLACES = ['["ann","Oslo"]']
 
 CASES: list[Case] = [
-    Case("a user is 7.5", 2, ("users", "7.5"), queried(lambda m: m.recommend(7.5))),
-    Case("a user is bytes", 2, ("each a text", "b'7'"), queried(lambda m: m.recommend(b"7"))),
-    Case("no item is requested", 2, ("items", "None"), queried(lambda m: m.similar_items(None))),
     Case("items are a class", 2, ("items",), queried(lambda m: m.recommend(items=list))),
-    Case(
-        "the excluded are a number",
-        2,
-        ("exclude", "0.5"),
-        queried(lambda m: m.recommend(exclude=0.5)),
-    ),
     *(
         Case(f"{value!r} is requested where its spelling is an id", 2, ("ids",), odd(value))
         for value in (7.0, None, True, [7], b"a", np.nan, np.array([7]))
     ),
     *(
-        Case(
-            f"k is {k!r}",
-            2,
-            ("k must be an integer", repr(k)),
-            queried(lambda m, k=k: m.recommend(k=k)),
-        )
-        for k in ("3", 2.5, None, True)
-    ),
-    *(
         Case(f"list lengths are {ks!r}", 2, (says,), measured(ks))
-        for ks, says in ((("3",), "got '3'"), ((2.5,), "got 2.5"), (5, "got 5"), ((), "got ()"))
+        for ks, says in (((2.5,), "got 2.5"), ((), "got ()"))
     ),
     Case("similar items are 2.5", 2, ("k must be",), queried(lambda m: m.similar_items(7, k=2.5))),
-    Case(
-        "a history is a number", 2, ("list of items", "7"), queried(lambda m: m.fold_in({"n": 7}))
-    ),
-    Case("histories are a number", 2, ("list of items", "7"), queried(lambda m: m.fold_in(7))),
-    Case("histories are numbers", 2, ("list of items",), queried(lambda m: m.fold_in([7, 8]))),
     Case(
         "a history is an array without an axis",
         2,
@@ -293,12 +252,42 @@ CASES: list[Case] = [
     ),
     Case("a loss is no number", 4, ("loss", "epoch 1", "nan"), resumed("bpr", 1, with_no_number)),
     Case("an epoch took less than no time", 4, ("seconds",), resumed("bpr", 1, with_seconds(-1.0))),
-    Case("masses do not add up", 4, ("add up",), resumed("sdgar, fused", 1, with_mass)),
-    Case("an order names no item", 4, ("order of the items",), resumed("aobpr", 1, with_order)),
-    Case("a best item is none", 4, ("best items",), resumed("search", 1, with_best_item)),
-    Case("best items have a gap", 4, ("gap",), resumed("search", 1, with_gap)),
-    Case("a best item comes twice", 4, ("twice",), resumed("search", 1, with_a_best_item_twice)),
-    Case("a bin leads nowhere", 4, ("leads nowhere",), resumed("aobpr", 1, with_bin)),
+    Case(
+        "masses do not add up",
+        4,
+        ("add up",),
+        resumed("sdgar, fused", 1, with_sampler("x_mass_UK", (6, 1), 2**62)),
+    ),
+    Case(
+        "an order names no item",
+        4,
+        ("order of the items",),
+        resumed("aobpr", 1, with_sampler("order_KI", (0, 0), 10**9)),
+    ),
+    Case(
+        "a best item is none",
+        4,
+        ("best items",),
+        resumed("search", 1, with_sampler("best_UM", (0, 0), 10**9)),
+    ),
+    Case(
+        "best items have a gap",
+        4,
+        ("gap",),
+        resumed("search", 1, with_sampler("best_UM", (0, slice(2)), [-1, 0])),
+    ),
+    Case(
+        "a best item comes twice",
+        4,
+        ("twice",),
+        resumed("search", 1, with_sampler("best_UM", (0, slice(2)), 3)),
+    ),
+    Case(
+        "a bin leads nowhere",
+        4,
+        ("leads nowhere",),
+        resumed("aobpr", 1, with_sampler("factor_bin_UK", (0, 0), 2**40)),
+    ),
     Case("a moment is missing", 4, ("optimizer.1.sum",), resumed("bpr", 1, without_moment)),
     Case("a moment is of one item", 4, ("sum_I", "(1,)"), resumed("bpr, fused", 1, with_few_items)),
     Case(

@@ -40,16 +40,8 @@ from .test_commands import events, fitted, rows, run, setting, train
 
 CPU = torch.device("cpu")
 QUICK = {"epochs": 2, "early_stopping__every": 1, "engine": "eager", "device": "cpu", "dim": 4}
-FEW = (
-    "--set",
-    "epochs=2",
-    "--set",
-    "early_stopping__every=1",
-    "--set",
-    "dim=4",
-    "--engine",
-    "eager",
-)
+FEW = ["--set", "epochs=2", "--set", "early_stopping__every=1", "--set", "dim=4"]
+FEW += ["--engine", "eager"]
 
 
 CASES = [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import gzip
-import hashlib
-import json
 import os
 import shutil
 import socket
@@ -23,7 +21,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import safetensors.numpy
 import scipy.sparse
 
 import sdgar as library
@@ -34,7 +31,7 @@ from sdgar.data.merge import merge
 from sdgar.data.readers import ReadOptions, read_files
 from sdgar.data.readers.columns import resolve
 from sdgar.data.readers.parquet import layout, unpacked_bytes
-from sdgar.errors import ArtifactError, DataError, UsageError
+from sdgar.errors import DataError, UsageError
 
 from ..cli.test_cli import result_of, sdgar
 from .cases import Case, check, table
@@ -359,23 +356,6 @@ def test_test_rows_that_are_training_rows_are_counted(tmp_path: Path) -> None:
     assert HeldOut.of(test, train).training_rows == 1
     library.MostPopular().fit(train).save(tmp_path / "model")
     assert HeldOut.of(test, library.load(tmp_path / "model")).training_rows == 1
-
-
-def test_a_saved_model_with_ids_out_of_order_is_damaged(tmp_path: Path) -> None:
-    library.MostPopular().fit(Interactions.from_arrays([1, 2, 3], [4, 5, 6])).save(tmp_path / "m")
-    manifest_file = next((tmp_path / "m").glob("*.json"))
-    manifest = json.loads(manifest_file.read_text())
-    name = next(n for n in manifest["files"] if "ids" in n)
-    tensors = safetensors.numpy.load_file(tmp_path / "m" / name)
-    tensors["users"] = tensors["users"][::-1].copy()
-    content = safetensors.numpy.save(tensors)
-    (tmp_path / "m" / name).write_bytes(content)
-    manifest["files"][name] |= {
-        "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()
-    }  # fmt: skip
-    manifest_file.write_text(json.dumps(manifest))
-    with pytest.raises(ArtifactError):
-        library.load(tmp_path / "m")
 
 
 @pytest.mark.parametrize(

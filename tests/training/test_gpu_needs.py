@@ -11,7 +11,7 @@ import torch
 
 import sdgar
 from sdgar.errors import ResourceError, UsageError
-from sdgar.scale.needs import GpuNeeds, gpu_needs
+from sdgar.scale.needs import Needs, gpu_needs
 from sdgar.scale.shards import Shards
 from sdgar.scale.training import OnShards, fit_shards, train_on_shards
 from sdgar.scale.workers import Workers
@@ -69,7 +69,7 @@ def test_the_counted_bytes_exceed_what_was_measured_on_a_gpu():
 
 
 def test_too_little_memory_is_refused_with_what_helps():
-    needs = GpuNeeds(items=3 << 30, block=8 << 30, work=1 << 30)
+    needs = Needs(items=3 << 30, block=8 << 30, work=1 << 30)
     needs.require_within(12 << 30, 8, CPU)
     with pytest.raises(ResourceError, match=re.escape("needs 12.00 GiB of the GPU: 3.00")) as error:
         needs.require_within(8 << 30, 8, CPU)
@@ -78,7 +78,7 @@ def test_too_little_memory_is_refused_with_what_helps():
     with pytest.raises(ResourceError, match="smaller dim or states"):
         needs.require_within(4 << 30, 8, CPU)
     with pytest.raises(ResourceError, match="are free"):
-        GpuNeeds(1 << 60, 0, 0).require_within(None, 1, CPU)
+        Needs(1 << 60, 0, 0).require_within(None, 1, CPU)
 
 
 def test_what_does_not_go_together_is_refused(shards, tmp_path):

@@ -597,18 +597,10 @@ def test_all_that_was_said_is_remembered(tmp_path, monkeypatch):
     data = generate(SMALL, seed=0)
     table = pl.DataFrame({"who": data.users_E, "what": data.items_E, "n": data.items_E % 3 + 1})
     table.write_csv(tmp_path / "a.csv", include_header=False)
-    words = (
-        "--columns",
-        "who,what,n",
-        "--user-column",
-        "who",
-        "--item-column",
-        "what",
-        "--weight-column",
-        "n",
-    )
-    words += ("--duplicates", "max", "--split", "paper", "--k", "5,7", "--seed", 3)
-    words += ("--system", "sdgar", "--set", "sampler__states=4", "--set", "hold_weights=true")
+    words = ["--columns", "who,what,n", "--user-column", "who", "--item-column", "what"]
+    words += ["--weight-column", "n", "--duplicates", "max", "--split", "paper", "--k", "5,7"]
+    words += ["--seed", "3", "--system", "sdgar", "--set", "sampler__states=4"]
+    words += ["--set", "hold_weights=true"]
     monkeypatch.chdir(tmp_path)
     assert sdgar("train", "a.csv", "--out", "whole", *WORDS, *words) == 0
     interrupted(Path("a.csv"), Path("cut"), *words)
@@ -696,17 +688,8 @@ def trainer() -> Iterator[Trainer]:
 def test_kill_9_at_random_moments_still_ends_in_the_same_bytes(trainer, events, tmp_path, each):
     """Two systems, each killed some times, in as many runs as that takes."""
     rng = np.random.default_rng(0)
-    commands = {
-        "bpr": ("--system", "bpr"),
-        "sdgar": (
-            "--system",
-            "sdgar",
-            "--set",
-            "sampler__states=4",
-            "--set",
-            "sampler__refit_every=2",
-        ),
-    }
+    settings = ("--set", "sampler__states=4", "--set", "sampler__refit_every=2")
+    commands = {"bpr": ("--system", "bpr"), "sdgar": ("--system", "sdgar", *settings)}
     shared = ("--engine", "eager", "--set", "epochs=6", "--set", "early_stopping__every=3")
     shared += ("--set", "batch_size=256", "--checkpoint-every", 0)
     kills, found = 0, []

@@ -12,9 +12,10 @@ import torch
 import sdgar
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
-from sdgar.scale.run import needs_of, run_shards
+from sdgar.scale.needs import ram_needs
+from sdgar.scale.run import run_shards
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.views import Blocks, Without, hold
+from sdgar.scale.shards.views import ShardBlocks, Without, hold
 from sdgar.scale.training import fit_shards
 from sdgar.scale.users import UsersOnDisk
 
@@ -164,17 +165,17 @@ def test_the_newest_rows_are_set_aside_where_there_are_times(tmp_path):
 
 def test_shards_without_some_rows_are_those_rows_left_out(shards):
     rows_E = np.array([0, 3, 4, 200, 201, len(shards) - 1])
-    whole, rest = Blocks(shards, 5)[0], Blocks(Without(shards, rows_E), 5)[0]
+    whole, rest = ShardBlocks(shards, 5)[0], ShardBlocks(Without(shards, rows_E), 5)[0]
     assert np.array_equal(rest.items_E, np.delete(whole.items_E, rows_E))
     assert np.array_equal(rest.users_E, np.delete(whole.users_E, rows_E))
     twice = Without(Without(shards, rows_E), np.array([0, 7]))
     left = np.delete(np.delete(whole.items_E, rows_E), [0, 7])
-    assert np.array_equal(Blocks(twice, 5)[0].items_E, left)
+    assert np.array_equal(ShardBlocks(twice, 5)[0].items_E, left)
     assert twice.n_rows == len(left) == sum(len(shard) for shard in twice)
 
 
 def test_blocks_have_all_rows_once(shards):
-    blocks = Blocks(shards, 2)
+    blocks = ShardBlocks(shards, 2)
     assert len(blocks) == 3
     assert sum(map(len, blocks)) == len(shards)
     assert [len(block.users) for block in blocks] == np.diff(blocks.start_B1).tolist()
@@ -184,7 +185,7 @@ def test_blocks_have_all_rows_once(shards):
 
 def test_too_little_memory_is_refused_before_anything_is_computed(shards, tmp_path):
     model = model_of("sdsoftmax")
-    needs = needs_of(model, shards, 4)
+    needs = ram_needs(model, shards, 4)
     with pytest.raises(ResourceError, match="--together 1"):
         run_shards(
             model, shards, out=tmp_path / "run", ram=needs.items + needs.block // 3, together=4

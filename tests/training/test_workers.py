@@ -16,10 +16,10 @@ from sdgar.errors import ResourceError, UsageError
 from sdgar.maths.rng import Stream
 from sdgar.runs.workspace import partial_of
 from sdgar.samplers import sampled_sums
-from sdgar.scale import meeting, workers
+from sdgar.scale import workers
 from sdgar.scale.run import TEST_SHARE, run_shards
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.views import Blocks, Without, hold
+from sdgar.scale.shards.views import ShardBlocks, Without, hold
 from sdgar.scale.training import VALID_SHARE
 
 from .workers import CHUNK, Task, run_together
@@ -170,7 +170,7 @@ def test_a_worker_that_does_not_come_is_named(tmp_path):
     store = FileStore(str(tmp_path / "store"), 3)
     store.set("sdgar/0/here/2", "")
     with pytest.raises(ResourceError, match="seconds, and worker 1 did not come"):
-        meeting.meet_at(store, 0, 3, seconds=0.2)
+        workers.meet_at(store, 0, 3, seconds=0.2)
 
 
 def test_the_command_starts_workers_that_give_the_bytes_of_one_process(shards, by_one, tmp_path):
@@ -197,8 +197,8 @@ def test_the_bytes_that_are_sent_follow_the_formula(shards, tmp_path):
     visits = 0
     for rows in (Without(train, valid.rows_E), train):
         visits_S = [int(np.sum(-(-np.diff(shard.indptr_U1) // 2))) for shard in rows]
-        for block in range(len(Blocks(rows, 3))):
-            numbers = Blocks(rows, 3).parts(block)
+        for block in range(len(ShardBlocks(rows, 3))):
+            numbers = ShardBlocks(rows, 3).parts(block)
             visits += max(sum(visits_S[s] for s in numbers if s % 2 == n) for n in range(2))
     assert said == dict.fromkeys(range(2), f"sent {visits * (4 * 4 + 8 * (2 + 5) + 16)}")
 
@@ -207,7 +207,7 @@ def test_a_number_that_no_worker_can_have_is_refused(monkeypatch):
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(UsageError, match="RANK=3 and WORLD_SIZE=3 do not say"):
-        meeting.from_environment()
+        workers.from_environment()
 
 
 def test_one_process_has_everything_and_sends_nothing():

@@ -101,7 +101,7 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
 
     import sdgar
     from sdgar.samplers import sampled_sums
-    from sdgar.scale import meeting, run
+    from sdgar.scale import run, workers
     from sdgar.scale import shared_memory as common
     from sdgar.scale.run import follow_run, run_shards
     from sdgar.scale.shards import Shards
@@ -111,7 +111,7 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
     sampled_sums._CHUNK = CHUNK
     machine = "one" if task.here is None else f"{number // task.here}"
     store = FileStore(str(place), count)
-    together = meeting.meet_at(store, number, count, machine=machine, seconds=60)
+    together = workers.meet_at(store, number, count, machine=machine, seconds=60)
     _mishaps(task, number)
     settings = task.settings | task.others.get(number, {})
     model = getattr(sdgar, task.system)(**settings)
@@ -131,7 +131,7 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
             model, shards, out=task.out, workers=together, stop=stop, resume=task.resume,
             **options, **every,
         )  # fmt: skip
-    meeting.leave()
+    workers.leave()
     return f"sent {together.sent}"
 
 

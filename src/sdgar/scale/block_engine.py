@@ -14,9 +14,10 @@ one machine share the items. The first one sends the others the name of each met
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -30,16 +31,16 @@ from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import items_of
 from sdgar.maths.rng import Permutation, Stream, sort_keys
 from sdgar.samplers.alias import AliasTables
-from sdgar.samplers.decomposable import Decomposable
-from sdgar.scale.new_users import with_new_users
+from sdgar.scale.block_system import generator_of, with_new_users, with_users, without_users
 from sdgar.scale.shared_engine import Ownership, SharedCpuEngine, SharedItems
-from sdgar.scale.users import Arrays, UserStore, read_users, store_users
+from sdgar.scale.users import Arrays, UserStore
 from sdgar.scale.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.models.factor_tensors import FactorTensors
-    from sdgar.scale.shards.views import Blocks
+    from sdgar.samplers.decomposable import Decomposable
+    from sdgar.scale.shards.views import ShardBlocks
 
 _CPU = torch.device("cpu")
 
@@ -50,7 +51,7 @@ class BlockedUsers:
 
     first: Interactions
     """The rows that the system was started on."""
-    blocks: Blocks
+    blocks: ShardBlocks
     """The rows of all blocks."""
     users: UserStore
     """The place for users between two visits."""
@@ -151,7 +152,15 @@ class BlockEngine:
         engine = self._engine_of(self._like, self._first, self._seed)
         return self._follow(engine, epoch, items_too=True)
 
-    def continue_with(self, blocks: Blocks) -> None:
+    def follow(self, do: str, **order: Any) -> None:
+        """Do what the first worker does, which has sent the order."""
+        steps: dict[str, Callable[..., Any]] = {
+            "run_epoch": self.run_epoch, "refit": self.refit, "state": self.state,
+            "load_state": partial(self.load_state, {}),
+        }  # fmt: skip
+        steps[do](**order)
+
+    def continue_with(self, blocks: ShardBlocks) -> None:
         """Replace the rows by others of the same users, between two epochs."""
         self._workers.send(do="continue")
         self.blocks = blocks
@@ -214,18 +223,11 @@ class BlockEngine:
     @property
     def _generator(self) -> Decomposable | None:
         """The generator with the items that all blocks share, if there is one."""
-        sampler = self._like.sampler
-        return sampler if isinstance(sampler, Decomposable) else None
+        return generator_of(self._like)
 
     def _forget_first(self) -> None:
         """Drop the users that the system was started with; they come again in their block."""
-        self._first, like = None, self._like
-        none_UD = torch.empty(0, like.discriminator.item_ID.shape[1])  # type: ignore[attr-defined]
-        sampler = like.sampler
-        if isinstance(sampler, Decomposable):
-            sampler = sampler.for_users(AliasTables(sampler.state_of.bin_RN[:0].clone()))
-        discriminator = like.discriminator.for_users(none_UD)  # type: ignore[attr-defined]
-        self._like = replace(like, discriminator=discriminator, sampler=sampler)
+        self._first, self._like = None, without_users(self._like)
 
     def _order(self, epoch: int) -> list[int]:
         n = len(self.blocks)
@@ -278,7 +280,7 @@ class BlockEngine:
         """Return what was stored for the users of a block; other workers' users may be missing."""
         numbers = self.blocks.parts(block)
         some = numbers if all_users else self._own(numbers) or numbers
-        return read_users(self._users, kind, numbers, some, self.blocks.shards.start_S1)
+        return self._users.read(kind, numbers, some, self.blocks.shards.start_S1)
 
     def _own(self, shards: range) -> list[int]:
         return [shard for shard in shards if self._workers.owns(shard)]
@@ -296,45 +298,43 @@ class BlockEngine:
             data = self.blocks.rows(numbers.start, numbers.stop, only)
             return with_new_users(self._like, data, seed=self._seed_of(block))
         bins_UK = None if states is None else torch.from_numpy(states["bins_UK"])
-        return self._with_users(torch.from_numpy(vectors["user_UCD"][:, 0]), bins_UK)
+        return with_users(self._like, torch.from_numpy(vectors["user_UCD"][:, 0]), bins_UK)
 
-    def _with_users(self, user_UD: Tensor, bins_UK: Tensor | None) -> System:
-        """Return the system with users of these vectors and these tables of states."""
-        sampler = self._like.sampler
-        if self._generator is not None and bins_UK is not None:
-            sampler = self._generator.for_users(AliasTables(bins_UK))
-        discriminator = self._like.discriminator.for_users(user_UD)  # type: ignore[attr-defined]
-        return replace(self._like, discriminator=discriminator, sampler=sampler)
+    def _tables_to_keep(self, block: int, engine: Any) -> dict[str, dict[str, Any]]:
+        """Return what is stored of the users of a block; their states only if they have changed."""
+        generator, first = generator_of(engine.system), self.blocks.parts(block)[0]
+        changed = self._refit_epoch == self._epoch or not self._users.has(first, "states")
+        kept = {"vectors": dict(engine.users())}
+        if generator is not None and changed:
+            kept["states"] = {"bins_UK": generator.state_of.bin_RN}
+        return kept
 
     def _store(self, block: int, engine: FusedCpuEngine) -> None:
-        """Store the users of a block; their states only if they have changed."""
-        sampler, numbers = engine.system.sampler, self.blocks.parts(block)
-        changed = self._refit_epoch == self._epoch or not self._users.has(numbers[0], "states")
-        kept = {"vectors": dict(engine.users())}
-        if isinstance(sampler, Decomposable) and changed:
-            kept["states"] = {"bins_UK": sampler.state_of.bin_RN.numpy()}
-        for kind, arrays in kept.items():
-            store_users(self._users, kind, numbers, arrays, self.blocks.shards.start_S1)
+        """Store the users of a block."""
+        start_S1 = self.blocks.shards.start_S1
+        for kind, tables in self._tables_to_keep(block, engine).items():
+            arrays = {name: np.asarray(table) for name, table in tables.items()}
+            self._users.store(kind, self.blocks.parts(block), arrays, start_S1)
 
     def _follow(self, engine: Any, epoch: int, *, items_too: bool) -> Health:
         """Update a block's generator to the scores; all blocks then use its items."""
-        sampler = engine.system.sampler
-        if isinstance(sampler, Decomposable):
-            sampler.items_follow = items_too
-            sampler.exchange = self._workers if self._first is None else ALONE
+        generator = generator_of(engine.system)
+        if generator is not None:
+            generator.items_follow = items_too
+            generator.exchange = self._workers if self._first is None else ALONE
         health: Health = engine.refit(epoch)
-        if not isinstance(sampler, Decomposable):
+        if generator is None or self._generator is None:
             return health
-        if items_too and self._generator is not None:
-            self._generator.share_items(sampler.item_of, sampler.y_IK)
+        if items_too:
+            self._generator.share_items(generator.item_of, generator.y_IK)
         elif self._drawn is not None:
             engine.draw_items(self._drawn)
         return health
 
     def _unpack(self) -> None:
         """Copy the items back to the model."""
-        model = self._like.discriminator
+        model = cast("Any", self._like.discriminator)
         with torch.no_grad():
-            model.item_ID.copy_(torch.from_numpy(self._items.item_ICD[:, 0]))  # type: ignore[attr-defined]
-            if model.bias_I is not None:  # type: ignore[attr-defined]
-                model.bias_I.copy_(torch.from_numpy(self._items.arrays()["bias_IC"][:, 0]))  # type: ignore[attr-defined]
+            model.item_ID.copy_(torch.from_numpy(self._items.item_ICD[:, 0]))
+            if model.bias_I is not None:
+                model.bias_I.copy_(torch.from_numpy(self._items.arrays()["bias_IC"][:, 0]))

@@ -23,11 +23,9 @@ from sdgar.engines import host
 from sdgar.engines.fused.gpu import FusedGpuEngine, gpu_tables_of
 from sdgar.engines.fused.gpu_tables import Capacity, GpuRows
 from sdgar.machine import cores
-from sdgar.samplers.decomposable import Decomposable
 from sdgar.scale.block_engine import BlockEngine
+from sdgar.scale.block_system import with_new_users, with_users
 from sdgar.scale.conveyor import Conveyor, Kind, Slot
-from sdgar.scale.new_users import with_new_users
-from sdgar.scale.users import UsersOnDevice
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -37,7 +35,7 @@ Tensors = dict[str, Tensor]
 """Tensors by name, each with a row for every user of a block."""
 
 
-class Loaded(NamedTuple):
+class LoadedBlock(NamedTuple):
     """A block that has come to the GPU."""
 
     data: Interactions
@@ -64,6 +62,7 @@ class GpuBlockEngine(BlockEngine):
     def _lay_out(self, system: System) -> None:
         system.discriminator.to(self._device)
         system.sampler.to(self._device)
+        self._there = self._users.on_device()
         users, rows = self.blocks.most()
         visits, weighted = rows, self.blocks.shards.has_weights
         if (shared := system.positives_per_visit) > 1:  # every user's last visit may lack some
@@ -75,14 +74,16 @@ class GpuBlockEngine(BlockEngine):
         }
         if weighted:
             kinds["weight_E"] = Kind(rows, (), torch.float32)
-        if not isinstance(self._users, UsersOnDevice):
+        if self._there is None:
             kinds["user_UD"] = Kind(users, (self._tables.dim,), torch.float32)
             for name, table in self._tables.moments_of_users(0).items():
                 kinds[name] = Kind(users, table.shape[1:], table.dtype)
             if self._generator is not None:
                 bins_UK = self._generator.state_of.bin_RN
                 kinds["bins_UK"] = Kind(users, (bins_UK.shape[1],), bins_UK.dtype)
-        self._conveyor: Conveyor[Loaded] = Conveyor(kinds, self._device, threads=cores.threads())
+        self._conveyor: Conveyor[LoadedBlock] = Conveyor(
+            kinds, self._device, threads=cores.threads()
+        )
         self.computed = 0.0
         """The seconds for which the last epoch computed the epochs of its blocks."""
 
@@ -115,7 +116,7 @@ class GpuBlockEngine(BlockEngine):
         if vectors is None:
             system = self._system_of(block, None, None, all_users=True)
         else:
-            system = self._with_users(torch.from_numpy(vectors["user_UD"]), None)
+            system = with_users(self._like, torch.from_numpy(vectors["user_UD"]), None)
         found = system.discriminator.to(self._device).factors()
         return found.with_tensors({name: table.cpu() for name, table in found.tensors().items()})
 
@@ -140,18 +141,17 @@ class GpuBlockEngine(BlockEngine):
         """Make the engine of some users, in the tables that have the items of all blocks."""
         return FusedGpuEngine(system, data, seed=seed, device=self._device, tables=self._tables)
 
-    def _engine_there(self, block: int, loaded: Loaded) -> FusedGpuEngine:
+    def _engine_there(self, block: int, loaded: LoadedBlock) -> FusedGpuEngine:
         """Make the engine of a block that has come."""
         vectors, states = loaded.vectors, loaded.states
-        if isinstance(self._users, UsersOnDevice):
+        if self._there is not None:
             shards = self.blocks.parts(block)
-            vectors, states = (self._users.join(shards, kind) for kind in ("vectors", "states"))
+            vectors, states = (self._there.join(shards, kind) for kind in ("vectors", "states"))
         if vectors is None:
             system = with_new_users(self._like, loaded.data, seed=self._seed_of(block))
         else:
-            system = self._with_users(
-                vectors["user_UD"], None if states is None else states["bins_UK"]
-            )
+            bins_UK = None if states is None else states["bins_UK"]
+            system = with_users(self._like, vectors["user_UD"], bins_UK)
         rows = GpuRows.there(
             loaded.start_U1, loaded.items_E, loaded.weight_E,
             n_items=loaded.data.n_items, positives=system.positives_per_visit,
@@ -163,7 +163,7 @@ class GpuBlockEngine(BlockEngine):
                 table.copy_(vectors[name])
         return self._engine_of(system, rows, self._seed_of(block))
 
-    def _load(self, block: int, slot: Slot) -> Loaded:
+    def _load(self, block: int, slot: Slot) -> LoadedBlock:
         """Read a block, and copy it to the device."""
         data, copies = self.blocks[block], list[tuple[Tensor, Tensor]]()
 
@@ -174,7 +174,7 @@ class GpuBlockEngine(BlockEngine):
             return there
 
         weight_E = host.scaled_weights(data)
-        loaded = Loaded(
+        loaded = LoadedBlock(
             data,
             bring("start_U1", data.indptr_U1),
             bring("items_E", data.items_E),
@@ -189,7 +189,7 @@ class GpuBlockEngine(BlockEngine):
     ) -> Tensors | None:
         """Put what waits here for the users of a block into its slot; None if nothing does."""
         shards, start_S1 = self.blocks.parts(block), self.blocks.shards.start_S1
-        if isinstance(self._users, UsersOnDevice) or not self._users.has(shards[0], kind):
+        if self._there is not None or not self._users.has(shards[0], kind):
             return None
         first = self._users.get(shards[0], kind)
         assert first is not None
@@ -208,16 +208,12 @@ class GpuBlockEngine(BlockEngine):
         return {name: there for name, (_, there) in tables.items()}
 
     def _leave(self, block: int, slot: Slot, engine: FusedGpuEngine) -> None:
-        """Queue copies of a block's users from the GPU; of their states only if they changed."""
-        sampler, shards = engine.system.sampler, self.blocks.parts(block)
-        kept = {"vectors": engine.users()}
-        changed = self._refit_epoch == self._epoch or not self._users.has(shards[0], "states")
-        if isinstance(sampler, Decomposable) and changed:
-            kept["states"] = {"bins_UK": sampler.state_of.bin_RN}
-        if isinstance(self._users, UsersOnDevice):
+        """Queue copies of a block's users from the GPU."""
+        shards, kept = self.blocks.parts(block), self._tables_to_keep(block, engine)
+        if self._there is not None:
             for shard, own in self._places(shards):
                 for kind, tables in kept.items():
-                    self._users.keep(shard, kind, {n: table[own] for n, table in tables.items()})
+                    self._there.keep(shard, kind, {n: table[own] for n, table in tables.items()})
             return
         here: dict[str, Tensors] = {kind: {} for kind in kept}
         copies = []

@@ -16,22 +16,18 @@ removed by the next one. Weights of the same rows by the same rule are not solve
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdgar.arguments import a_path, of_kind
 from sdgar.data.history import History
-from sdgar.errors import DataError
 from sdgar.maths.neighbours import Neighbourhoods, OnThreads, Progress, block_of
 from sdgar.maths.rows import Rows
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.saved import check_csr
-from sdgar.scale.shards import Shard, Shards
+from sdgar.scale.shards import Shards
 from sdgar.show import progress as shown_progress
 from sdgar.storage import folders
 from sdgar.storage.arrays import MappedArrays
@@ -39,8 +35,6 @@ from sdgar.storage.files import disk_error
 
 FOLDER = "item-weights"
 """The name of the folder of a model's arrays within the work folder."""
-WeightOf = Callable[[Shard], NDArray[np.float32]]
-"""A function that says how much each row of a shard counts."""
 _MADE_OF = "made-of.json"
 _KEPT = ("history.start", "history.item", "speaker.start", "speaker.row", "speaker.weight")
 
@@ -48,7 +42,6 @@ _KEPT = ("history.start", "history.item", "speaker.start", "speaker.row", "speak
 def item_weights_from_shards(
     shards: Shards,
     rule: Neighbourhoods,
-    weight_of: WeightOf | None = None,
     *,
     work: str | Path,
     memory: int,
@@ -57,50 +50,35 @@ def item_weights_from_shards(
     """Solve for the weights from rows on disk, on the CPU, in bounded memory.
 
     Users are numbered shard by shard. ``LocalItemWeights.solved`` gives bit-identical weights for
-    the same rows in this order. The arrays of the model
-    stay in files in the folder ``work``, mapped into memory; an older model there is replaced.
+    the same rows in this order. The arrays of the model stay in files in the folder ``work``,
+    mapped into memory; an older model there is replaced.
 
     ``memory`` is the most bytes that are allocated to solve for the weights. Pages of mapped
-    files come on top, which the system keeps while no other process needs the RAM. ``weight_of``
-    returns how much each row of a shard counts for the weights.
+    files come on top, which the system keeps while no other process needs the RAM.
     """
     of_kind("shards", shards, Shards, "Open them with sdgar.Shards.open(folder).")
     of_kind("memory", memory, int, "Give a number of bytes, such as 4 << 30.")
-    with shown_progress.working("weights between items", verbose=verbose) as shown:
-        rows, weight_II = solved(
-            shards, rule, weight_of, work=a_path("work", work), memory=memory, progress=shown
-        )
-    return LocalItemWeights(History(rows.start_R1, rows.column_E), weight_II)
-
-
-def solved(
-    shards: Shards,
-    rule: Neighbourhoods,
-    weight_of: WeightOf | None,
-    *,
-    work: Path,
-    memory: int,
-    progress: Progress,
-) -> tuple[Rows, Rows]:
-    """Return the items of each user and the weights W, both mapped from files."""
-    place, n_items = folders.place_of(work / FOLDER), shards.n_items
+    place, n_items = folders.place_of(a_path("work", work) / FOLDER), shards.n_items
     _require_ours(place)
-    made_of = json.dumps({"rows": shards.digest, **asdict(rule)}) if weight_of is None else ""
+    made_of = json.dumps({"rows": shards.digest, **asdict(rule)})
     if (before := _found(place, made_of, shards)) is not None:
         return before
     block = block_of(memory, n_items, rule.k)
     try:
-        with folders.whole(place, replace=True) as temporary:
+        with (
+            shown_progress.working("weights between items", verbose=verbose) as progress,
+            folders.whole(place, replace=True) as temporary,
+        ):
             files = MappedArrays(temporary)
-            items_of = _joined(shards, weight_of, files, progress)
-            found = OnThreads(
+            items_of = _joined(shards, files, progress)
+            weight_II = OnThreads(
                 rule, items_of, n_items, block=block, place=files, progress=progress
             ).weights()
             files.keep(_KEPT)
             (temporary / _MADE_OF).write_text(made_of, encoding="utf-8")
     except OSError as error:
         raise disk_error(place, error) from error
-    return Rows(items_of.start_R1, items_of.column_E), found
+    return LocalItemWeights(History(items_of.start_R1, items_of.column_E), weight_II)
 
 
 def _require_ours(place: Path) -> None:
@@ -112,13 +90,13 @@ def _require_ours(place: Path) -> None:
         raise folders.in_the_way(place, others, "is no part of item weights")
 
 
-def _found(place: Path, made_of: str, shards: Shards) -> tuple[Rows, Rows] | None:
-    """Return the items of users and the weights that are there already, if they are these.
+def _found(place: Path, made_of: str, shards: Shards) -> LocalItemWeights | None:
+    """Return the model that is there already, if it is this one.
 
     Files that are missing, cut or of something else are no weights.
     """
     try:
-        if not made_of or (place / _MADE_OF).read_text(encoding="utf-8") != made_of:
+        if (place / _MADE_OF).read_text(encoding="utf-8") != made_of:
             return None
         start_U1, item_E, start_I1, row_E, weight_E = (
             np.asarray(np.load(place / f"{name}.npy", mmap_mode="c")) for name in _KEPT
@@ -128,39 +106,20 @@ def _found(place: Path, made_of: str, shards: Shards) -> tuple[Rows, Rows] | Non
     sizes = len(start_U1) - 1, len(item_E), len(start_I1) - 1, len(row_E)
     if sizes != (shards.n_users, shards.n_rows, shards.n_items, len(weight_E)):
         return None
-    return Rows(start_U1, item_E), Rows(start_I1, row_E, weight_E)
+    return LocalItemWeights(History(start_U1, item_E), Rows(start_I1, row_E, weight_E))
 
 
-def _joined(
-    shards: Shards, weight_of: WeightOf | None, files: MappedArrays, progress: Progress
-) -> Rows:
-    """Write the rows of all shards one after the other, with how much each counts."""
+def _joined(shards: Shards, files: MappedArrays, progress: Progress) -> Rows:
+    """Write the rows of all shards one after the other."""
     n_rows = shards.n_rows
     start_U1 = files.array("history.start", shards.n_users + 1, np.int64)
     item_E = files.array("history.item", n_rows, np.int32)
-    weight_E: NDArray[Any] = np.empty(0, np.float32)
-    if weight_of is not None:
-        weight_E = files.array("history.weight", n_rows, np.float32)
     start_U1[0] = user = row = 0
     for shard in shards:
         check_csr(shard.folder, "indptr", shard.indptr_U1, shard.items_E, shards.n_items)
         users, rows = slice(user + 1, user + shard.n_users + 1), slice(row, row + len(shard))
         np.add(shard.indptr_U1[1:], row, out=start_U1[users])
         item_E[rows] = shard.items_E
-        if weight_of is not None:
-            weight_E[rows] = _weights(shard, weight_of)
         user, row = users.stop - 1, rows.stop
         progress("rows", row, n_rows)
-    return Rows(start_U1, item_E, weight_E)
-
-
-def _weights(shard: Shard, weight_of: WeightOf) -> NDArray[np.float32]:
-    """Return how much each row of a shard counts; raise if that is negative or not finite."""
-    weight_E = weight_of(shard)
-    if not (np.isfinite(weight_E) & (weight_E >= 0)).all():
-        raise DataError(
-            f"the rows of {shard.folder} must count by finite numbers of at least 0. Change the "
-            "function that says how much they count.",
-            code="bad_weight",
-        )
-    return weight_E
+    return Rows(start_U1, item_E)

@@ -23,9 +23,9 @@ from sdgar.data.interactions import Interactions
 from sdgar.recommend.recommender import most_popular
 from sdgar.runs.run import RunResult, summary_of
 from sdgar.runs.workspace import WORK, Workspace, partial_of
-from sdgar.scale.needs import RamNeeds, ram_needs
+from sdgar.scale.needs import ram_needs
 from sdgar.scale.shards.views import Held, Without, hold
-from sdgar.scale.training import OnShards, follow_on_shards, require_on_gpu, train_on_shards
+from sdgar.scale.training import OnShards, ShardedTraining, require_on_gpu, train_on_shards
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import CHECKPOINT_SECONDS, KS, TEST_USERS
 from sdgar.show.printed import command as command_line
@@ -66,7 +66,7 @@ def run_shards(
 
     This is for the first of several workers; the others call ``follow_run``.
     """
-    require_ram(estimator, shards, together, ram)
+    ram_needs(estimator, shards, together).require_within(ram, together)
     settings = OnShards(together=together, workers=workers, gpu_memory=gpu_memory)
     require_on_gpu(estimator, shards, settings)
     identity = identity_of(estimator, shards, together, test_users, ks)
@@ -135,14 +135,14 @@ def follow_run(
     ks: tuple[int, ...] = KS,
 ) -> None:
     """Do the part of a worker that is not the first in what ``run_shards`` does."""
-    require_ram(estimator, shards, together, ram)
+    ram_needs(estimator, shards, together).require_within(ram, together)
     identity = identity_of(estimator, shards, together, test_users, ks)
     with workers.working(identity | {"sdgar": __version__}):
         seed = int(estimator.get_params()["seed"])
         train = Without(shards, hold(shards, users=test_users, share=TEST_SHARE, seed=seed).rows_E)
         work = partial_of(out) / WORK
         how = OnShards(together=together, work=work, ram=ram, workers=workers)
-        follow_on_shards(estimator, train, how)
+        ShardedTraining(estimator, train, how).follow()
 
 
 def identity_of(
@@ -173,15 +173,3 @@ def rows_of(shards: Shards, held: Held) -> Interactions:
     users_E = np.repeat(np.arange(len(raw)), np.diff(held.held_out.indptr_T1))
     items = shards.items.at(held.held_out.items_E)
     return Interactions.from_arrays(raw[users_E], items)
-
-
-def require_ram(estimator: Learner, shards: Shards, together: int, limit: int) -> None:
-    """Raise if training takes more RAM than it may."""
-    needs = needs_of(estimator, shards, together)
-    needs.require_within(limit, shards, together, recipe_of(estimator).name)
-
-
-def needs_of(estimator: Learner, shards: Shards, together: int) -> RamNeeds:
-    """Return the RAM that training takes."""
-    on_gpu = OnShards().device(estimator.device).type == "cuda"
-    return ram_needs(estimator, shards, together, on_gpu=on_gpu)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.machine import cores
 from sdgar.samplers.alias import AliasTables
-from sdgar.samplers.decomposable import Decomposable
+from sdgar.scale.block_system import generator_of
 from sdgar.scale.shared_memory import SharedArrays
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.engines.fused.cpu_records import Items
     from sdgar.kernels.numba.epoch import Scratch
+    from sdgar.samplers.decomposable import Decomposable
     from sdgar.scale.workers import Workers
 
 _MODEL_TABLES = ("item_ID", "bias_I")
@@ -67,7 +68,7 @@ class SharedItems:
         """Copy the items of the first worker to all workers."""
         self.workers, self.factors = workers, SharedFactors(workers)
         """The processes that share the tables; and the factors of a batch, which they share too."""
-        model, generator = system.discriminator, _generator_of(system)
+        model, generator = system.discriminator, generator_of(system)
         tables: dict[str, Any] = dict(items.arrays())
         of_model = {name: getattr(model, name) for name in _MODEL_TABLES}
         tables |= {name: one.detach().numpy() for name, one in of_model.items() if one is not None}
@@ -113,11 +114,6 @@ class SharedItems:
             bin_KI.copy_(generator.item_of.bin_RN)
             y_IK.copy_(generator.y_IK)
         generator.share_items(AliasTables(bin_KI), y_IK)
-
-
-def _generator_of(system: System) -> Decomposable | None:
-    sampler = system.sampler
-    return sampler if isinstance(sampler, Decomposable) else None
 
 
 class SharedFactors:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -26,11 +26,12 @@ from sdgar.maths.rows import Rows
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.samplers.dislikes import share_of
 from sdgar.scale.block_engine import BlockedUsers, BlockEngine
+from sdgar.scale.block_system import ValidationUsers
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.needs import START_ROWS, gpu_needs
-from sdgar.scale.shards.views import Blocks, Held, Without, hold
-from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk, UserStore
+from sdgar.scale.shards.views import Held, ShardBlocks, Without, hold
+from sdgar.scale.users import UsersOnDevice, UsersOnDisk, UserStore
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import TOGETHER
 from sdgar.show import progress
@@ -40,7 +41,6 @@ from sdgar.training.records import FitOptions, Fitted
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-    from sdgar.models.factor_tensors import FactorTensors
     from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
     from sdgar.training.checkpoints import Checkpoints
@@ -86,47 +86,8 @@ class OnShards:
     def users(self, name: str, n_shards: int) -> UserStore:
         """Return the place for users of the pass of this name."""
         if self.work is None:
-            return UsersOnDevice() if self.on_gpu else UsersInRam()
+            return UsersOnDevice() if self.on_gpu else UserStore()
         return UsersOnDisk(self.work / f"users-{name}", n_shards, self.workers.owns)
-
-
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    """The model of the validation users."""
-
-    engine: BlockEngine
-    held: Held
-
-    def learned(self) -> FactorTensors:
-        """Return the vectors of these users, and of items."""
-        return learned_of(self.engine, self.held)
-
-
-def learned_of(engine: BlockEngine, held: Held) -> FactorTensors:
-    """Return the model of the users of held-out rows alone, numbered from 0."""
-    start_B1, vectors = engine.blocks.start_B1, []
-    for block in range(len(engine.blocks)):
-        first, last = int(start_B1[block]), int(start_B1[block + 1])
-        own_T = held.users_T[(held.users_T >= first) & (held.users_T < last)] - first
-        if len(own_T):
-            model = engine.learned_of(block)
-            vectors.append(model.user_UD[torch.from_numpy(own_T)])
-    return replace(model, user_UD=torch.cat(vectors))
-
-
-def ram_for_weights(ram: int, n_rows: int, taken: int) -> int:
-    """Return the bytes that solving for item-item weights may allocate, if ``taken`` are in use."""
-    return max(int(_FOR_ARRAYS * ram) - n_rows * _ROW_BYTES - taken, ram // 4)
-
-
-def _item_memory(history: History, weight_II: Rows | None) -> LocalItemWeights | None:
-    """Return the item memory of some histories, if there are item-item weights.
-
-    Histories of all users lie in a file, and stay there.
-    """
-    if weight_II is None:
-        return None
-    return LocalItemWeights(history, weight_II)
 
 
 LearnerT = TypeVar("LearnerT", bound="Learner")
@@ -183,7 +144,7 @@ def train_on_shards(
             f"{estimator.sampler.dislikes:g}. Set it to 0, or read the events into RAM.",
             code="unused_dislikes",
         )
-    sharded = ShardedTraining(_training_of(estimator, shards, how, checkpoints), shards, how)
+    sharded = ShardedTraining(estimator, shards, how, checkpoints)
     require_on_gpu(estimator, shards, how)
     training = sharded.training
     with progress.training(
@@ -198,11 +159,6 @@ def train_on_shards(
     estimator._keep_trained(trained, sharded.everything, verbose)
 
 
-def follow_on_shards(estimator: Learner, shards: Shards, how: OnShards) -> None:
-    """Do the part of one worker in a training on shards, which the first worker leads."""
-    ShardedTraining(_training_of(estimator, shards, how, None), shards, how).follow()
-
-
 def require_on_gpu(estimator: Learner, shards: Shards, how: OnShards) -> None:
     """Raise if training takes more memory of the GPU than it may; on a CPU it takes none."""
     device = how.device(estimator.device)
@@ -211,70 +167,60 @@ def require_on_gpu(estimator: Learner, shards: Shards, how: OnShards) -> None:
         needs.require_within(how.gpu_memory, how.together, device)
 
 
-def _training_of(
-    estimator: Learner, shards: Shards, how: OnShards, checkpoints: Checkpoints | None
-) -> Training:
-    rows = cast("Interactions", shards)  # of which only sizes are read
-    settled = recipe_of(estimator).settled(rows)
-    options = settled.loop
-    assert options is not None
-    return Training(
-        recipe=settled,
-        options=options,
-        seed=check_seed(estimator.seed),
-        engine=estimator.engine,
-        device=how.device(estimator.device),
-        checkpoints=checkpoints,
-        memory=recipe_of(estimator).item_memory(rows),
-    )
-
-
 class ShardedTraining:
     """Training on shards, with the settings and the log of a ``Training``."""
 
-    def __init__(self, training: Training, shards: Shards, how: OnShards) -> None:
-        several = how.workers.count > 1
-        if (training.checkpoints is not None or several) and how.work is None:
+    def __init__(
+        self,
+        estimator: Learner,
+        shards: Shards,
+        how: OnShards,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        """Settle the system; raise if it and the settings do not go together."""
+        if (checkpoints is not None or how.workers.count > 1) and how.work is None:
             raise UsageError(
                 "a run on shards that is kept in checkpoints, or trained by several workers, needs "
                 "a folder for its users. Set work to one.",
                 code="no_work",
             )
-        self.training, self._shards, self._how = training, shards, how
+        rows = cast("Interactions", shards)  # of which only sizes are read
+        settled = recipe_of(estimator).settled(rows)
+        assert settled.loop is not None
+        self.training = Training(
+            recipe=settled,
+            options=settled.loop,
+            seed=check_seed(estimator.seed),
+            engine=estimator.engine,
+            device=how.device(estimator.device),
+            checkpoints=checkpoints,
+            memory=recipe_of(estimator).item_memory(rows),
+        )
         """The settings and the log."""
-        self._require_sound()
-
-    @property
-    def _on_gpu(self) -> bool:
-        """True if blocks are trained by the engine of the GPU."""
+        self._shards, self._how = shards, how
         on_gpu = (GpuBlockEngine.name, GpuBlockEngine.of_block.name)
-        return self.training.engine in on_gpu or self.training.device.type == "cuda"
-
-    @property
-    def _kind(self) -> type[BlockEngine]:
-        return GpuBlockEngine if self._on_gpu else BlockEngine
-
-    def _require_sound(self) -> None:
-        """Raise if the settings do not go together."""
-        kind = self._kind
-        if (engine := self.training.engine) not in ("auto", kind.name, kind.of_block.name):
-            raise UsageError(
-                f"shards are trained on by {kind.of_block.name} here, and engine is {engine}. "
+        self._on_gpu = estimator.engine in on_gpu or self.training.device.type == "cuda"
+        self._kind: type[BlockEngine] = GpuBlockEngine if self._on_gpu else BlockEngine
+        names, several = (self._kind.name, self._kind.of_block.name), how.workers.count
+        for is_wrong, why in (
+            (
+                estimator.engine not in ("auto", *names),
+                f"shards are trained on by {names[1]} here, and engine is {estimator.engine}. "
                 "Leave it out.",
-                code="not_covered",
-            )
-        if self._on_gpu and self._how.workers.count > 1:
-            raise UsageError(
-                f"{self._how.workers.count} workers train together on CPUs only. Use one process "
-                'for the GPU, or device="cpu".',
-                code="not_covered",
-            )
-        if self._how.on_gpu and not self._on_gpu:
-            raise UsageError(
+            ),
+            (
+                self._on_gpu and several > 1,
+                f"{several} workers train together on CPUs only. Use one process for the GPU, or "
+                'device="cpu".',
+            ),
+            (
+                how.on_gpu and not self._on_gpu,
                 'users can wait on the GPU only if it trains them. Use device="cuda", or set '
                 "on_gpu to False.",
-                code="not_covered",
-            )
+            ),
+        ):
+            if is_wrong:
+                raise UsageError(why, code="not_covered")
 
     @cached_property
     def everything(self) -> Interactions:
@@ -287,25 +233,27 @@ class ShardedTraining:
         valid = self._valid()
         rest = Without(self._shards, valid.rows_E)
         weight_II = self._remember(rest)
-        memory = _item_memory(valid.seen, weight_II)
+        memory = None if weight_II is None else LocalItemWeights(valid.seen, weight_II)
         few = len(valid.rows_E) <= FEW * self._shards.n_rows
         joined = options.keep_last and (options.epochs > 1 or few)
         engine = self._engine(rest, everything=False)
         first = replace(options, epochs=options.half) if joined else options
-        chosen = self._pass("choose", engine, first, valid, memory)
+        chosen = self._pass("choose", engine, first, valid, memory=memory)
         weight, means = training.weight_of(chosen.model.model(), memory, valid.held_out, valid.seen)
         if joined:
-            engine.continue_with(Blocks(self._shards, self._how.together))
-            kept = self._pass("final", engine, options, after=chosen)
+            engine.continue_with(ShardBlocks(self._shards, self._how.together))
+            kept = self._pass("final", engine, options, None, after=chosen)
             chosen = kept if kept.log else chosen
         else:
             del engine  # before the next one is made
             engine = self._engine(self._shards, everything=True)
-            kept = self._pass("final", engine, replace(options, epochs=chosen.best_epoch))
+            kept = self._pass("final", engine, replace(options, epochs=chosen.best_epoch), None)
         del engine
         if weight and not few:
             weight_II = self._remember(self._shards)
-        memory = _item_memory(self.everything.history, weight_II) if weight else None
+        memory = None
+        if weight and weight_II is not None:  # histories of all users lie in a file, and stay there
+            memory = LocalItemWeights(self.everything.history, weight_II)
         return training.done(kept, chosen, means, memory, weight)
 
     def follow(self) -> None:
@@ -318,21 +266,11 @@ class ShardedTraining:
                 engine = self._engine(self._shards if everything else rest, everything=everything)
                 continue
             assert engine is not None
-            match order:
-                case {"do": "run_epoch", "epoch": int(epoch)}:
-                    self._run_epoch(engine, epoch)
-                case {"do": "refit", "epoch": int(epoch)}:
-                    engine.refit(epoch)
-                case {"do": "continue"}:
-                    engine.continue_with(Blocks(self._shards, self._how.together))
-                case {"do": "state"}:
-                    engine.state()
-                case {"do": "load_state"}:
-                    engine.load_state({})
-
-    @cores.torch_threads()
-    def _run_epoch(self, engine: BlockEngine, epoch: int) -> None:
-        engine.run_epoch(epoch)
+            if order["do"] == "continue":
+                engine.continue_with(ShardBlocks(self._shards, self._how.together))
+                continue
+            with cores.torch_threads():
+                engine.follow(**order)
 
     def _valid(self) -> Held:
         """Set validation rows aside."""
@@ -348,9 +286,10 @@ class ShardedTraining:
             return None
         before = time.perf_counter()
         if self._how.work is None:
-            found = memory.of(Blocks(shards, shards.n_shards)[0], _CPU)
+            found = memory.of(ShardBlocks(shards, shards.n_shards)[0], _CPU)
         else:
-            left = ram_for_weights(self._how.ram, shards.n_rows, allocated_bytes())
+            ram, taken = self._how.ram, shards.n_rows * _ROW_BYTES + allocated_bytes()
+            left = max(int(_FOR_ARRAYS * ram) - taken, ram // 4)
             found = item_weights_from_shards(
                 shards, memory.neighbourhoods, work=self._how.work, memory=left
             )
@@ -363,7 +302,7 @@ class ShardedTraining:
         The first worker does so, and the others are given the items.
         """
         self._how.workers.send(do="engine", everything=everything)
-        training, blocks = self.training, Blocks(shards, self._how.together)
+        training, blocks = self.training, ShardBlocks(shards, self._how.together)
         before = time.perf_counter()
         enough = int((shards.rows_S.cumsum() <= START_ROWS).sum())
         first = blocks.rows(0, max(1, enough))
@@ -387,22 +326,15 @@ class ShardedTraining:
         phase: Phase,
         engine: BlockEngine,
         options: FitOptions,
-        valid: Held | None = None,
-        memory: LocalItemWeights | None = None,
-        after: Fitted | None = None,
+        valid: Held | None,
+        **more: Any,
     ) -> Fitted:
         """Run one pass of the loop; only the validation users are ranked for."""
-        system = engine.system
+        system, held_out, seen = engine.system, None, _NOBODY
         if valid is not None:
-            system = replace(system, recommends=_Watched(engine, valid))
+            system = replace(system, recommends=ValidationUsers(engine, valid))
+            held_out, seen = valid.held_out, valid.seen
         return self.training.loop(
-            phase,
-            system,
-            lambda: engine,
-            options,
-            n_rows=engine.blocks.shards.n_rows,
-            held_out=None if valid is None else valid.held_out,
-            seen=_NOBODY if valid is None else valid.seen,
-            memory=memory,
-            after=after,
-        )
+            phase, system, lambda: engine, options, n_rows=engine.blocks.shards.n_rows,
+            held_out=held_out, seen=seen, **more,
+        )  # fmt: skip

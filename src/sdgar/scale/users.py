@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,39 +29,18 @@ Arrays = dict[str, NDArray[Any]]
 """Arrays by name, each with a row for every user of a shard."""
 
 
-class UserStore(Protocol):
-    """A store for vectors and states of users, between two visits."""
+class UserStore:
+    """Vectors and states of users between two visits, in RAM, where no checkpoint restores them.
 
-    def has(self, shard: int, kind: str) -> bool:
-        """Return whether a shard has stored arrays."""
-        ...
-
-    def get(self, shard: int, kind: str) -> Arrays | None:
-        """Return the stored arrays of a shard; None without."""
-        ...
-
-    def put(self, shard: int, kind: str, arrays: Arrays) -> None:
-        """Keep the ``vectors`` or the ``states`` of the users of a shard."""
-        ...
-
-    def allocate(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Allocate an array for all users."""
-        ...
-
-    def state(self) -> Tensor:
-        """Return a tensor by which ``load_state`` returns to what is stored now."""
-        ...
-
-    def load_state(self, state: Tensor) -> None:
-        """Return to what was stored when ``state`` returned this."""
-        ...
-
-
-class UsersInRam:
-    """Users of all shards in RAM, which no checkpoint can restore."""
+    Subclasses keep them in files, or in the memory of the device that trains.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, str], Arrays] = {}
+
+    def on_device(self) -> UsersOnDevice | None:
+        """Return the store itself if users wait on the device that trains them."""
+        return None
 
     def has(self, shard: int, kind: str) -> bool:
         """Return whether a shard has stored arrays."""
@@ -85,19 +64,49 @@ class UsersInRam:
         return np.empty(shape, np.float32)
 
     def state(self) -> Tensor:
-        """Return nothing, as users who are in memory are lost with it."""
+        """Return a tensor by which ``load_state`` returns to what is stored now."""
         return torch.zeros(0)
 
     def load_state(self, state: Tensor) -> None:
-        """Do nothing, as nothing was written."""
+        """Return to what was stored when ``state`` returned this."""
+
+    def read(
+        self, kind: str, shards: range, some: Iterable[int], start_S1: NDArray[np.int64]
+    ) -> Arrays | None:
+        """Return the stored arrays of consecutive shards, concatenated; None without.
+
+        Only ``some`` of them are read, and the rows of the others are 0.
+        """
+        begin, end = start_S1[shards.start], start_S1[shards.stop]
+        found: Arrays = {}
+        for shard in some:
+            arrays = self.get(shard, kind)
+            if arrays is None:
+                return None
+            first, last = start_S1[shard : shard + 2] - begin
+            for name, array in arrays.items():
+                if name not in found:
+                    found[name] = np.zeros((end - begin, *array.shape[1:]), array.dtype)
+                found[name][first:last] = array
+        return found
+
+    def store(self, kind: str, shards: range, arrays: Arrays, start_S1: NDArray[np.int64]) -> None:
+        """Put the arrays of consecutive shards, shard by shard."""
+        for shard in shards:
+            first, last = start_S1[shard : shard + 2] - start_S1[shards.start]
+            self.put(shard, kind, {name: array[first:last] for name, array in arrays.items()})
 
 
-class UsersOnDevice(UsersInRam):
+class UsersOnDevice(UserStore):
     """Users of all shards in the memory of the device that trains them."""
 
     def __init__(self) -> None:
         super().__init__()
         self._there: dict[tuple[int, str], dict[str, Tensor]] = {}
+
+    def on_device(self) -> UsersOnDevice:
+        """Return the store itself."""
+        return self
 
     def has(self, shard: int, kind: str) -> bool:
         """Return whether a shard has stored arrays."""
@@ -121,36 +130,6 @@ class UsersOnDevice(UsersInRam):
         self._there[shard, kind] = {name: table.clone() for name, table in tables.items()}
 
 
-def read_users(
-    users: UserStore, kind: str, shards: range, some: Iterable[int], start_S1: NDArray[np.int64]
-) -> Arrays | None:
-    """Return the stored arrays of consecutive shards, concatenated; None without.
-
-    Only ``some`` of them are read, and the rows of the others are 0.
-    """
-    begin, end = start_S1[shards.start], start_S1[shards.stop]
-    found: Arrays = {}
-    for shard in some:
-        arrays = users.get(shard, kind)
-        if arrays is None:
-            return None
-        first, last = start_S1[shard : shard + 2] - begin
-        for name, array in arrays.items():
-            if name not in found:
-                found[name] = np.zeros((end - begin, *array.shape[1:]), array.dtype)
-            found[name][first:last] = array
-    return found
-
-
-def store_users(
-    users: UserStore, kind: str, shards: range, arrays: Arrays, start_S1: NDArray[np.int64]
-) -> None:
-    """Store the arrays of consecutive shards, shard by shard."""
-    for shard in shards:
-        first, last = start_S1[shard : shard + 2] - start_S1[shards.start]
-        users.put(shard, kind, {name: array[first:last] for name, array in arrays.items()})
-
-
 KINDS = ("vectors", "states")
 """The kinds of files of a shard."""
 _STATES_KEPT = 3
@@ -159,23 +138,24 @@ _STATES_KEPT = 3
 Versions = dict[tuple[int, str], int]
 
 
-class UsersOnDisk:
-    """A folder for the users of shards; a ``UserStore``."""
+class UsersOnDisk(UserStore):
+    """Users of all shards in a folder."""
 
     def __init__(
         self, folder: Path, n_shards: int, owns: Callable[[int], bool] = lambda shard: True
     ) -> None:
         """Open a folder; ``owns`` decides which shards this process writes."""
+        super().__init__()
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._n_shards, self._owns = folder, n_shards, owns
         self._now: Versions = {}
-        self._kept: deque[Versions] = deque(maxlen=_STATES_KEPT)
+        self._states: deque[Versions] = deque(maxlen=_STATES_KEPT)
 
     def has(self, shard: int, kind: str) -> bool:
         """Return whether a shard has stored arrays."""
         return (shard, kind) in self._now
 
-    def get(self, shard: int, kind: str) -> dict[str, NDArray[Any]] | None:
+    def get(self, shard: int, kind: str) -> Arrays | None:
         """Map the stored arrays of a shard from its file; None without."""
         version = self._now.get((shard, kind))
         if version is None:
@@ -190,7 +170,7 @@ class UsersOnDisk:
                 code="damaged",
             ) from error
 
-    def put(self, shard: int, kind: str, arrays: dict[str, NDArray[Any]]) -> None:
+    def put(self, shard: int, kind: str, arrays: Arrays) -> None:
         """Write the next version of a shard's arrays, if this process owns the shard."""
         version = self._now.get((shard, kind), 0) + 1
         self._now[shard, kind] = version
@@ -219,19 +199,19 @@ class UsersOnDisk:
     def state(self) -> Tensor:
         """Return the present versions, which can be restored until two more calls."""
         folders.sync(self._folder)
-        self._kept.append(dict(self._now))
+        self._states.append(dict(self._now))
         versions = [[self._now.get((s, kind), 0) for kind in KINDS] for s in range(self._n_shards)]
         return torch.tensor(versions)
 
-    def load_state(self, versions_SK: Tensor) -> None:
+    def load_state(self, state: Tensor) -> None:
         """Return to the versions of a state."""
         self._now = {
             (shard, kind): int(version)
-            for shard, row in enumerate(versions_SK)
+            for shard, row in enumerate(state)
             for kind, version in zip(KINDS, row, strict=True)
             if version > 0
         }
-        self._kept.append(dict(self._now))
+        self._states.append(dict(self._now))
         missing = [self._path(*key, v) for key, v in self._now.items()]
         if gone := [path for path in missing if not path.exists()]:
             raise ArtifactError(
@@ -250,7 +230,7 @@ class UsersOnDisk:
         key = shard, kind
         wanted = {
             self._path(*key, versions[key])
-            for versions in (*self._kept, self._now)
+            for versions in (*self._states, self._now)
             if key in versions
         }
         for path in self._folder.glob(f"{kind}-{shard:05d}-*.safetensors"):

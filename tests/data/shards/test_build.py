@@ -17,8 +17,7 @@ from sdgar.data.readers import ReadOptions, read_files
 from sdgar.errors import DataError, ResourceError, SdgarError, UsageError
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.build import shard_files
-from sdgar.scale.shards.merging import write_ranks
-from sdgar.scale.shards.runs import Limits
+from sdgar.scale.shards.runs import Limits, write_ranks
 
 SMALL = Limits(block_bytes=400, run_rows=13)
 

@@ -2,7 +2,7 @@
 
 COMMANDS = {
     "train:shards": ("Train on a folder of shards.", "sdgar.scale.commands.training:SHARDS"),
-    "recommend:parts": ("Rank by several processes.", "sdgar.scale.commands.parts:PARTS"),
+    "recommend:parts": ("Rank by several processes.", "sdgar.scale.commands.processes:PARTS"),
     "data split:shards": ("Split a folder of shards.", "sdgar.scale.commands.shards:SPLIT"),
     "data shard": (
         "Write events of any size as shards of users, in bounded RAM.",

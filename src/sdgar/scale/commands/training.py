@@ -14,7 +14,7 @@ from sdgar.cli.options.values import bytes_of
 from sdgar.cli.reports import print_result, print_system
 from sdgar.cli.training_screen import StopRequest, training
 from sdgar.errors import UsageError
-from sdgar.scale.commands import workers
+from sdgar.scale.commands import processes
 from sdgar.settings import TEST_USERS, TOGETHER
 from sdgar.systems.recipe import recipe_of
 
@@ -76,11 +76,11 @@ class TrainOnShards:
 
     def follows(self) -> bool:
         """Return whether another process leads this one, and writes the model."""
-        return workers.follows()
+        return processes.follows()
 
     def started_again(self) -> bool:
         """Return whether torchrun has started this process again after a failure."""
-        return workers.started_again()
+        return processes.started_again()
 
     def of_job(self, options: ShardOptions) -> dict[str, int]:
         """Return the options as a job keeps them."""
@@ -107,7 +107,7 @@ class TrainOnShards:
             )
         assert job.shards is not None
         shards = Shards.open(job.files[0])
-        with workers.several(options.workers) as together:
+        with processes.several(options.workers) as together:
             if together.count > 1 and "gpu_memory" in job.shards:
                 raise UsageError(
                     f"--gpu-memory has no meaning for {together.count} workers, which train on "
@@ -133,7 +133,7 @@ def _lead(
 ) -> None:  # fmt: skip
     """Train, alone or as the first of several workers."""
     from sdgar.runs.run import loop_of
-    from sdgar.scale.needs import gib, gpu_needs
+    from sdgar.scale.needs import gib, gpu_needs, ram_needs
     from sdgar.scale.run import run_shards
     from sdgar.scale.training import OnShards
 
@@ -141,9 +141,14 @@ def _lead(
     rows = cast("Interactions", shards)
     screen.say("data", f"{Path(job.files[0]).name}: {shards.sizes()}")
     print_system(screen, estimator, rows)
-    _show_memory(screen, estimator, shards, job.shards["together"], workers)
+    together = job.shards["together"]
+    needs, several = ram_needs(estimator, shards, together), workers.count > 1
+    shared = " that workers of a machine share" if several else ""
+    each = f" in each of {workers.count} workers" if several else ""
+    items, block = gib(needs.items), gib(needs.block)
+    screen.say("memory", f"{items} for items{shared}, and {block} for the users of a block{each}")
     if OnShards(workers=workers).device(estimator.device).type == "cuda":
-        gpu = gpu_needs(estimator, shards, job.shards["together"])
+        gpu = gpu_needs(estimator, shards, together)
         screen.say("GPU", f"{gib(gpu.total)}: {gpu.sentence()}")
     loop = loop_of(recipe_of(estimator).settled(rows), job.protocol)
     with StopRequest() as stop, training(screen, loop, verbose=verbose) as on_epoch:
@@ -165,18 +170,3 @@ def _follow(job: Job, estimator: Learner, shards: Shards, out: Path, workers: Wo
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     follow_run(estimator, shards, out=out, workers=workers, ks=tuple(job.ks), **job.shards)
-
-
-def _show_memory(
-    screen: Screen, estimator: Learner, shards: Shards, together: int, workers: Workers
-) -> None:
-    """Show the RAM that training takes."""
-    from sdgar.scale.needs import gib
-    from sdgar.scale.run import needs_of
-
-    needs = needs_of(estimator, shards, together)
-    several = workers.count > 1
-    shared = " that workers of a machine share" if several else ""
-    each = f" in each of {workers.count} workers" if several else ""
-    items, block = gib(needs.items), gib(needs.block)
-    screen.say("memory", f"{items} for items{shared}, and {block} for the users of a block{each}")

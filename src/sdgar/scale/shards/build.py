@@ -38,7 +38,7 @@ from sdgar.errors import DataError, UsageError
 from sdgar.scale.shards.format import (
     TIME,
     WEIGHT,
-    Part,
+    ShardRecord,
     file_of,
     folder_of,
     mapped,
@@ -48,8 +48,7 @@ from sdgar.scale.shards.format import (
     write_part,
     write_plain,
 )
-from sdgar.scale.shards.merging import merged, write_ranks
-from sdgar.scale.shards.runs import Limits, RowsByShard, find_inputs
+from sdgar.scale.shards.runs import Limits, RowsByShard, find_inputs, merged, write_ranks
 from sdgar.scale.shards.shards import Shards
 from sdgar.scale.shards.writing import require_free, require_shards, seen_arrays
 from sdgar.storage import folders
@@ -305,7 +304,7 @@ class _Stage:
         """The weight of each row."""
         return mapped(self.folder, WEIGHT, "float32", None)
 
-    def seal(self, number: int, of: int) -> Part:
+    def seal(self, number: int, of: int) -> ShardRecord:
         """Write the manifest of the shard."""
         sizes = (self.users, self.rows, self.seen)
         part = write_part(self.folder, number, of, sizes, sums_of(self.folder))

@@ -31,7 +31,7 @@ from sdgar.data.building import RowAccount
 from sdgar.errors import ArtifactError, ResourceError
 from sdgar.storage import folders, remote, sealed
 from sdgar.storage.files import digest
-from sdgar.storage.sealed import MANIFEST, DamagedError, NotAFileError, read_record
+from sdgar.storage.sealed import MANIFEST, DamagedError, read_record
 
 Arrays = Mapping[str, NDArray[Any]]
 Files = dict[str, dict[str, Any]]
@@ -85,26 +85,12 @@ def require_files(folder: Path, files: Any, *, verify: bool) -> None:
         raise DamagedError(folder / MANIFEST, "it has no table 'files'")
     for name, entry in files.items():
         path = folder / name
-        match entry:
-            case {"bytes": int(size), "sha256": str(sha256)} if Path(name).name == name:
-                pass
-            case _:
-                raise DamagedError(folder / MANIFEST, f"it says nothing right of {name!r}")
-        try:
-            with sealed.open_file(path) as file:
-                found = os.fstat(file.fileno()).st_size
-        except FileNotFoundError as error:
-            if remote.origin_of(path) is None:
-                raise DamagedError(path, "the file is missing") from error
-            found = size  # as the folder at the address has it
-            if verify:
-                remote.ensure(path)
-        except NotAFileError as error:
-            raise DamagedError(path, str(error)) from error
-        if found != size:
-            raise DamagedError(path, f"it has {found:,} bytes, the manifest says {size:,}")
-        if verify and (sha := digest(path, "sha256")) != sha256:
-            raise DamagedError(path, f"its SHA-256 is {sha}, the manifest says {sha256}")
+        if Path(name).name != name or not isinstance(entry, dict):
+            raise DamagedError(folder / MANIFEST, f"it says nothing right of {name!r}")
+        if verify:
+            remote.ensure(path)
+        if path.exists() or remote.origin_of(path) is None:  # else the address has it
+            sealed.check_file(path, files, contents=verify)
 
 
 def mapped(folder: Path, name: str, dtype: str | None, length: int | None) -> NDArray[Any]:
@@ -146,7 +132,7 @@ _KINDS = ("int64", "uint64", "text")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ShardRecord:
     """What the manifest says of one shard."""
 
     users: int
@@ -160,7 +146,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Described:
+class Manifest:
     """What a folder of shards says of itself."""
 
     users: int
@@ -177,7 +163,7 @@ class Described:
     """True if rows have times."""
     account: RowAccount
     """What became of every row that was read."""
-    parts: tuple[Part, ...]
+    parts: tuple[ShardRecord, ...]
     """The shards, in order."""
     about: dict[str, Any]
     """What else is known: the columns, and how the rows came to be."""
@@ -192,7 +178,7 @@ def folder_of(path: Path, number: int) -> Path:
 
 def write_part(
     folder: Path, number: int, of: int, sizes: tuple[int, int, int], files: Files
-) -> Part:
+) -> ShardRecord:
     """Write the manifest of one shard, whose files are there; sizes are users, rows and seen."""
     users, rows, seen = sizes
     table = {
@@ -205,7 +191,7 @@ def write_part(
         "seen": seen,
         "files": files,
     }
-    return Part(users, rows, seen, write_manifest(folder, table))
+    return ShardRecord(users, rows, seen, write_manifest(folder, table))
 
 
 def is_shards(folder: Path) -> bool:
@@ -221,7 +207,7 @@ def write_described(
     *,
     kinds: Mapping[str, str],
     items: int,
-    parts: Sequence[Part],
+    parts: Sequence[ShardRecord],
     account: RowAccount,
     weights: bool,
     times: bool,
@@ -249,7 +235,7 @@ def write_described(
     write_manifest(folder, table)
 
 
-def read_described(folder: Path, *, verify: bool) -> Described:
+def read_described(folder: Path, *, verify: bool) -> Manifest:
     """Read what a folder of shards says of itself; raise if a shard is not what it should be."""
     path = folder / MANIFEST
     if not (path.exists() or path.is_symlink()):
@@ -276,7 +262,7 @@ def read_described(folder: Path, *, verify: bool) -> Described:
         case _:
             raise DamagedError(path, "it does not say what the shards hold")
     account = _account(path, table.get("account"))
-    parts = tuple(read_record(path, Part, part) for part in listed)
+    parts = tuple(read_record(path, ShardRecord, part) for part in listed)
     if sum(p.users for p in parts) != users or sum(p.rows for p in parts) != rows:
         raise DamagedError(path, "its shards have not as many users and rows as it says")
     if account.kept != rows:
@@ -286,10 +272,10 @@ def read_described(folder: Path, *, verify: bool) -> Described:
         _require_part(folder_of(folder, number), number, len(parts), part, verify=verify)
     kinds = {"users": of_users, "items": of_items}
     seal = str(table[sealed.SEAL])
-    return Described(users, items, rows, kinds, weights, times, account, parts, about, seal)
+    return Manifest(users, items, rows, kinds, weights, times, account, parts, about, seal)
 
 
-def _require_part(folder: Path, number: int, of: int, part: Part, *, verify: bool) -> None:
+def _require_part(folder: Path, number: int, of: int, part: ShardRecord, *, verify: bool) -> None:
     """Raise if a shard is missing, damaged or of another set."""
     table = _read(folder, SHARD_FORMAT)
     if table[sealed.SEAL] != part.seal:
@@ -325,17 +311,7 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _account(path: Path, table: Any) -> RowAccount:
-    match table:
-        case {
-            "read": int(),
-            "kept": int(),
-            "duplicates": int(),
-            "filtered": dict() as filtered,
-            "rejected": dict() as rejected,
-        } if all(isinstance(n, int) for n in (*filtered.values(), *rejected.values())):
-            try:
-                return RowAccount(**table)
-            except (AssertionError, TypeError) as error:
-                raise DamagedError(path, f"its account is wrong: {error}") from error
-        case _:
-            raise DamagedError(path, "it has no account of rows")
+    try:
+        return read_record(path, RowAccount, table)
+    except AssertionError as error:
+        raise DamagedError(path, f"its account is wrong: {error}") from error

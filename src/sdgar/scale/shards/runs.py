@@ -7,29 +7,39 @@ IPC format), in the order of the input:
     weight, time    the numbers that the columns mean, where there are such columns
     kept, neutral   whether a row is learned from, or else only known to the user and disliked;
                     and whether that does not count against its item
+
+The rows of a shard are then merged. Its users ascend by their ids. To number the users of all
+shards as a load in RAM does, their ids are merged range by range: bounds are taken from a sample of
+all shards, so that the ids between two bounds fit in RAM.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import polars as pl
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from sdgar.data import feedback
-from sdgar.data.ids import int_overflow
-from sdgar.data.read_options import ReadOptions
+from sdgar.data.building import Merging, RowAccount
+from sdgar.data.ids import Ids, int_overflow
+from sdgar.data.interactions import Interactions
+from sdgar.data.read_options import Duplicates, ReadOptions
 from sdgar.data.readers.cleaning import CheckedRows
 from sdgar.data.readers.columns import Columns
 from sdgar.data.readers.indexing import fits, indexed
 from sdgar.data.readers.inputs import InputFiles
 from sdgar.data.sources import is_source
 from sdgar.errors import ResourceError, UsageError
+from sdgar.scale.shards.format import file_of, mapped
 from sdgar.scale.shards.writing import shard_of
 from sdgar.storage import remote
 
@@ -93,7 +103,7 @@ ID_TYPES = {"int64": pl.Int64, "uint64": pl.UInt64, "text": pl.String}
 
 
 class RowsByShard:
-    """Checked rows of all runs, of which those of one shard are read at a time."""
+    """Checked rows of all runs, of which one shard is read at a time."""
 
     def __init__(self, folder: Path, columns: Columns, n_shards: int, *, untyped: bool) -> None:
         """Start without rows; ids of ``untyped`` files are text that may spell integers."""
@@ -152,7 +162,7 @@ class RowsByShard:
         return self._folder / f"{run:06d}.arrows"
 
     def kind(self, side: str) -> str:
-        """Return the kind of the ids of a side: the first that holds those of all runs."""
+        """Return the kind of the ids of a side: the first that holds all of them."""
         if not self._kinds[side]:
             column = self._columns.user if side == "user" else self._columns.item
             raise int_overflow(f"integer ids in column {column!r}")
@@ -193,3 +203,132 @@ def as_column(values: NDArray[Any]) -> pl.Series:
     return (
         pl.Series(values.tolist(), dtype=pl.String) if values.dtype == object else pl.Series(values)
     )
+
+
+def merged(
+    rows: pl.DataFrame, kind: str, items: Ids, duplicates: Duplicates, merging: Merging
+) -> Interactions:
+    """Return the rows of a shard, one for each pair; a shard may have none.
+
+    Users have ids of this kind, and ``merging`` collects what is found of the weights.
+    """
+    users, users_E = indexed(rows["user"], "user", False)
+    if kind != "text":
+        users = Ids(users.values.astype(kind))
+    is_kept = rows["kept"].to_numpy()
+    items_E = _numbers_of(rows["item"], items)
+    weight_E, time_E = (
+        rows[name].to_numpy() if name in rows.columns else None for name in ("weight", "time")
+    )
+    learned = Interactions(
+        users,
+        items,
+        np.zeros(len(users) + 1, np.int64),
+        np.empty(0, np.int32),
+        RowAccount(0, 0),
+        weight_E=None if weight_E is None else np.empty(0, np.float32),
+        time_E=None if time_E is None else np.empty(0, np.int64),
+    )
+    if is_kept.any():
+        learned = Interactions.from_indices(
+            users,
+            items,
+            users_E[is_kept],
+            items_E[is_kept],
+            weight_E=None if weight_E is None else weight_E[is_kept],
+            time_E=None if time_E is None else time_E[is_kept],
+            duplicates=duplicates,
+            merging=merging,
+        )
+    if is_kept.all():
+        return learned
+    return learned.with_seen_pairs(
+        users_E[~is_kept].astype(np.int64),
+        items_E[~is_kept],
+        None if time_E is None else time_E[~is_kept],
+        rows["neutral"].to_numpy()[~is_kept],
+    )
+
+
+def _numbers_of(ids: pl.Series, items: Ids) -> NDArray[np.int64]:
+    """Return the number of the item of each row; -1 for an item without rows to learn from."""
+    distinct = ids.unique()
+    if items.kind == "text":
+        known = pl.Series(items.values, dtype=pl.String)
+        at = known.search_sorted(distinct).to_numpy().clip(max=len(known) - 1)
+        number = np.where((known.gather(at) == distinct).to_numpy(), at, -1)
+    else:
+        number = items.index_of(distinct.to_numpy())
+    numbered = pl.DataFrame({"item": distinct, "number": number.astype(np.int64)})
+    rows = ids.to_frame("item").join(numbered, on="item", how="left", maintain_order="left")
+    return rows["number"].to_numpy()
+
+
+AT_ONCE = 1 << 22
+"""The most ids that are merged at once."""
+
+
+class _Texts(Sequence[str]):
+    """Texts in a file, which are read from disk one or some at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._offsets = mapped(folder, "users.offsets", "int64", None)
+        self._bytes = mapped(folder, "users.bytes", "uint8", None)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        if not isinstance(at, slice):
+            return self[at : at + 1][0]
+        first, end, _ = at.indices(len(self))
+        ends = self._offsets[first : end + 1].tolist()
+        spelled = self._bytes[ends[0] : ends[-1]].tobytes()
+        return [spelled[a - ends[0] : b - ends[0]].decode() for a, b in pairwise(ends)]
+
+
+def write_ranks(shards: Sequence[Path], kind: str, at_once: int = AT_ONCE) -> None:
+    """Write the number of each user in a load in RAM into the folder of each shard."""
+    ids: list[Any] = [
+        _Texts(shard) if kind == "text" else mapped(shard, "users", kind, None) for shard in shards
+    ]
+    for folder, known in zip(shards, ids, strict=True):
+        open_memmap(file_of(folder, "rank"), "w+", np.int64, (len(known),))
+    rank = 0
+    for parts in _ranges(ids, at_once):
+        some = [pl.Series(ids[shard][first:end]) for shard, (first, end) in parts.items()]
+        order = pl.concat(some).arg_sort().to_numpy()
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(rank, rank + len(order))
+        rank += len(order)
+        done = 0
+        for shard, (first, end) in parts.items():
+            rank_U = open_memmap(file_of(shards[shard], "rank"), "r+")
+            rank_U[first:end] = ranks[done : done + end - first]
+            done += end - first
+
+
+def _ranges(ids: Sequence[Any], at_once: int) -> Iterator[dict[int, tuple[int, int]]]:
+    """Yield the ids of each range: the first and the last place in each shard that has some.
+
+    Every step-th id of each of S shards is a sample. Between two of every S-th of all samples lie
+    less than 2 · S · step ids.
+    """
+    step = max(1, at_once // (2 * len(ids)))
+    samples = sorted(known[at] for known in ids for at in range(step, len(known), step))
+    before = [0] * len(ids)
+    for bound in [*samples[:: len(ids)], None]:
+        after = [
+            len(known) if bound is None else bisect_right(known, bound, lo=first)
+            for known, first in zip(ids, before, strict=True)
+        ]
+        parts = {s: (a, b) for s, (a, b) in enumerate(zip(before, after, strict=True)) if a < b}
+        before = after
+        if parts:
+            yield parts

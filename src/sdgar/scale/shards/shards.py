@@ -19,7 +19,7 @@ from sdgar.scale.shards import writing
 from sdgar.scale.shards.format import (
     TIME,
     WEIGHT,
-    Described,
+    Manifest,
     folder_of,
     has_file,
     mapped,
@@ -151,7 +151,7 @@ class Shards(printed.Described):
     True
     """
 
-    def __init__(self, folder: Path, described: Described) -> None:
+    def __init__(self, folder: Path, described: Manifest) -> None:
         self.folder = folder
         self.described = described
 
@@ -282,29 +282,26 @@ def joined(shards: Shards, work: Path | None = None) -> Interactions:
         work.mkdir(parents=True, exist_ok=True)
         return np.memmap(work / f"{name}-{shards.n_rows}.rows", dtype, "w+", shape=(shards.n_rows,))
 
+    arrays = {"items_E": allocate("items", np.int32)}
+    if shards.has_weights:
+        arrays["weight_E"] = allocate("weight", np.float32)
+    if shards.has_times:
+        arrays["time_E"] = allocate("time", np.int64)
     indptr_U1 = _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])
-    users: list[NDArray[Any]] = [np.empty(0)] * shards.n_shards
-    items_E = allocate("items", np.int32)
-    weight_E = allocate("weight", np.float32) if shards.has_weights else None
-    time_E = allocate("time", np.int64) if shards.has_times else None
     for shard in shards:
-        users[shard.number] = shard.users.values
         place_E = writing.rows_of(indptr_U1, shard.rank_U)[0]
-        items_E[place_E] = shard.items_E
-        if weight_E is not None and shard.weight_E is not None:
-            weight_E[place_E] = shard.weight_E
-        if time_E is not None and shard.time_E is not None:
-            time_E[place_E] = shard.time_E
+        for name, array in arrays.items():
+            array[place_E] = getattr(shard, name)
     rank = np.concatenate([shard.rank_U for shard in shards])
-    ids = np.concatenate(common_kind(*users))
+    ids = np.concatenate(common_kind(*(shard.users.values for shard in shards)))
     return Interactions(
         users=Ids(ids[np.argsort(rank, kind="stable")]),
         items=shards.items,
         indptr_U1=indptr_U1,
-        items_E=items_E,
+        items_E=arrays["items_E"],
         account=shards.account,
-        weight_E=weight_E,
-        time_E=time_E,
+        weight_E=arrays.get("weight_E"),
+        time_E=arrays.get("time_E"),
         **_joined_seen(shards),
     )
 

@@ -28,7 +28,7 @@ from sdgar.data.splits.single import (
     require_both,
 )
 from sdgar.errors import UsageError
-from sdgar.scale.shards.format import Part, write_arrays, write_described
+from sdgar.scale.shards.format import ShardRecord, write_arrays, write_described
 from sdgar.scale.shards.shards import Shard, Shards, row_numbers
 from sdgar.scale.shards.writing import require_free, seen_arrays, write_shard
 from sdgar.storage import folders
@@ -188,7 +188,7 @@ def _write(
     number_I, number_R = np.cumsum(item_I) - 1, np.cumsum(user_R) - 1
     items = Ids(shards.items.values[item_I])
     files = write_arrays(folder, id_arrays(items.values, "items"))
-    parts: list[Part] = []
+    parts: list[ShardRecord] = []
     for shard in shards:
         keep_E = kept(shard.number)
         is_user_U = user_R[shard.rank_U]

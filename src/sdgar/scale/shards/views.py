@@ -22,7 +22,7 @@ from sdgar.maths.rng import Stream, sort_keys
 from sdgar.scale.shards.shards import Shard, Shards
 
 
-class Blocks(Sequence[Interactions]):
+class ShardBlocks(Sequence[Interactions]):
     """The rows of shards in blocks, each of which is read into RAM when it is used.
 
     A block has the users of some shards that follow each other, and the last one may have fewer.

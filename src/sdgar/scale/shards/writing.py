@@ -16,7 +16,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER
 from sdgar.errors import UsageError
 from sdgar.scale.shards.format import (
-    Part,
+    ShardRecord,
     folder_of,
     is_shards,
     write_arrays,
@@ -161,7 +161,7 @@ def require_plain(data: Interactions) -> None:
 
 def _write_shard(
     data: Interactions, users_S: NDArray[np.int64], folder: Path, number: int, of: int
-) -> Part:
+) -> ShardRecord:
     """Write the rows of some users as one shard."""
     row_E, indptr_S1 = rows_of(data.indptr_U1, users_S)
     arrays: dict[str, NDArray[Any]] = {
@@ -196,7 +196,9 @@ def seen_arrays(
     return arrays
 
 
-def write_shard(folder: Path, number: int, of: int, arrays: Mapping[str, NDArray[Any]]) -> Part:
+def write_shard(
+    folder: Path, number: int, of: int, arrays: Mapping[str, NDArray[Any]]
+) -> ShardRecord:
     """Write the arrays of one shard and its manifest."""
     place = folder_of(folder, number)
     place.mkdir()
