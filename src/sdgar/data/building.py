@@ -77,15 +77,6 @@ class Merging:
             self.user, self.item = user, item
         self.differing += count
 
-    def add(self, other: Merging) -> None:
-        """Take in what was found of other rows, of other users."""
-        if other.differing:
-            self._add_differing(other.differing, other.user, other.item)
-        self.least = min(self.least, other.least)
-        self.least_positive = min(self.least_positive, other.least_positive)
-        self.most = max(self.most, other.most)
-        self.total += other.total
-
     def require(self) -> None:
         """Raise if weights differ where they must not, or do not fit float32 together."""
         if self.differing:

@@ -188,17 +188,15 @@ class _Build:
     def _merge(self, rows: RowsByShard, items: Ids) -> list[_Stage]:
         """Write the ids of items, and the rows of all shards with weights as they are."""
         self._files = write_arrays(self._folder, id_arrays(items.values, "items"))
-        self._merging, stages = Merging(), list[_Stage]()
+        merging, stages = Merging(), list[_Stage]()
         for number in range(len(rows.rows_S)):
             self._progress("shards", number, len(rows.rows_S))
-            merging = Merging()
             data = merged(
                 rows.shard(number), rows.kind("user"), items, self._options.duplicates, merging
             )
-            self._merging.add(merging)
             stages.append(_Stage.write(folder_of(self._folder, number), data))
         if self._inputs.columns.weight:
-            self._merging.require()
+            merging.require()
         return stages
 
     def _finish(
