@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from sdgar.kernels import optional
+from sdgar import kernels
 
 
 @contextmanager
 def as_of_many_rows() -> Iterator[None]:
     """Make kernels do all that they can do."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(optional, "LEAST", 0)
+        patch.setattr(kernels, "MANY_ROWS", 0)
         yield

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from sdgar import kernels
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_files, read_options
 from sdgar.data.readers.chunks import Table
@@ -22,13 +23,9 @@ from sdgar.data.readers.files import find_files
 from sdgar.data.readers.inputs import open_files
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.errors import SdgarError
-from sdgar.kernels import optional
-from sdgar.kernels.optional import kernels_of
 from sdgar.scale.shards.build import shard_files
 
 from .large import as_of_many_rows
-
-pytestmark = pytest.mark.skipif(not kernels_of("fields"), reason="Numba is missing")
 
 N = 3000
 
@@ -140,7 +137,7 @@ def test_many_rows_in_small_files_are_many_rows(monkeypatch, tmp_path):
     for path in paths:
         pl.DataFrame({"user": NEAR, "item": ITEMS}).write_csv(path)
     files = find_files(paths, None, [])
-    monkeypatch.setattr(optional, "LEAST", sum(file.stamp.size for file in files) // 16)
+    monkeypatch.setattr(kernels, "MANY_ROWS", sum(file.stamp.size for file in files) // 16)
     kinds = []
     for together in (files[:1], files):
         source = open_files(together, ReadOptions(), [])[0]
@@ -180,8 +177,8 @@ def test_many_rows_are_read_without_torch(tmp_path):
     code = """
 import sys
 from sdgar.data.readers import read_files
-from sdgar.kernels import optional
-optional.LEAST = 0
+from sdgar import kernels
+kernels.MANY_ROWS = 0
 read_files([sys.argv[1]])
 assert {"sdgar.kernels.numba." + one for one in ("fields", "pairs")} <= set(sys.modules)
 assert "torch" not in sys.modules

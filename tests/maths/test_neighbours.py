@@ -115,7 +115,6 @@ def test_pieces_and_threads_change_no_bit(monkeypatch):
 
 @given(st.integers(1, 40), st.integers(0, 99))
 def test_systems_of_any_size_are_solved(k, seed):
-    pytest.importorskip("numba")
     from sdgar.kernels.numba.neighbours import scratch_for_system, solve
 
     rng = np.random.default_rng(seed)

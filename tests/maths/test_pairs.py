@@ -8,23 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sdgar.kernels import optional
-from sdgar.kernels.optional import kernels_of
+from sdgar import kernels
 from sdgar.machine import cores
 from sdgar.maths import pairs
 
-WAYS = [
-    "numpy",
-    pytest.param(
-        "kernels", marks=pytest.mark.skipif(not kernels_of("pairs"), reason="Numba is missing")
-    ),
-]
 
-
-@pytest.fixture(params=WAYS, scope="module")
+@pytest.fixture(params=["numpy", "kernels"], scope="module")
 def way(request):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(optional, "LEAST", 0 if request.param == "kernels" else 1 << 62)
+        patch.setattr(kernels, "MANY_ROWS", 0 if request.param == "kernels" else 1 << 62)
         yield request.param
 
 
@@ -90,10 +82,9 @@ def test_many_rows_of_one_pair_are_in_the_order_of_time(way, times):
     require_sorted(first, second, (5, 11), time, generator.random(len(first)))
 
 
-@pytest.mark.skipif(not kernels_of("pairs"), reason="Numba is missing")
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_any_number_of_threads_gives_the_same_rows(monkeypatch, threads):
-    monkeypatch.setattr(optional, "LEAST", 0)
+    monkeypatch.setattr(kernels, "MANY_ROWS", 0)
     monkeypatch.setattr(cores, "threads", lambda: threads)
     generator = np.random.default_rng(2)
     first, second, time = (generator.integers(0, end, 4000) for end in (90, 60, 5))

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from sdgar.models.networks.attention import PackedSequences
 
-pytest.importorskip("numba")
-
 _LENGTH = 12
 _lengths = st.lists(st.integers(1, _LENGTH), min_size=1, max_size=9)
 _shapes = st.sampled_from([(1, 1), (1, 6), (2, 8), (4, 32)])  # heads, and numbers of a place

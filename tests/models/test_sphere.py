@@ -137,7 +137,6 @@ def test_what_stands_for_the_catalogue_is_weighed_without_bias(counts):
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from([0.1, 0.3]), st.sampled_from([57, 58, 59, 60]))
 def test_one_context_after_the_other_climbs_as_all_at_a_time(seed, tau, items):
-    pytest.importorskip("numba")
     known, unit_ID, bias_I, popularity_I = problem(seed, items=items, dim=7)
     ask = (known, unit_ID, bias_I, sampled(popularity_I))
     each_BD = directions(*ask, tau=tau, rho=1.2)
@@ -148,7 +147,6 @@ def test_one_context_after_the_other_climbs_as_all_at_a_time(seed, tau, items):
 
 
 def test_a_context_gets_the_same_bytes_in_any_company():
-    pytest.importorskip("numba")
     known, unit_ID, bias_I, popularity_I = problem(5)
     stand_in = sampled(popularity_I)
     all_BD = directions(known, unit_ID, bias_I, stand_in, tau=0.2)

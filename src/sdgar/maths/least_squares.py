@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +12,6 @@ from torch.linalg import cholesky_ex, eigh
 from torch.nn.functional import pad
 
 from sdgar.errors import NumericalError, exhausted
-from sdgar.kernels.optional import kernels_of
 from sdgar.machine import cores
 from sdgar.machine.threads import share
 from sdgar.maths.sparse import SparseMatrix
@@ -26,7 +23,6 @@ _GRAM_ROWS = 256
 _NARROW = 128
 """The most columns of blocks of which a product is too small for several threads."""
 _TINY = 1e-30
-_kernels = partial(kernels_of, "least_squares")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +70,8 @@ class HalfSweep:
         """
         norm_R = self.l2 * (known.weight_R + self.alpha * known.n_columns) ** self.power
         gram_DD = self.alpha * _gram(v_CD)
-        on_cpu = u_RD.device.type == "cpu" and u_RD.dtype == torch.float32
-        if on_cpu and (kernels := _kernels()) is not None:
-            return _by_rows(kernels, u_RD, known, v_CD, norm_R, gram_DD, steps)
+        if _has_kernels(u_RD):
+            return _by_rows(u_RD, known, v_CD, norm_R, gram_DD, steps)
         norm_R1 = norm_R[:, None]
 
         def left(p_RD: Tensor) -> Tensor:
@@ -127,8 +122,12 @@ class HalfSweep:
         return cholesky_solve(right_BN[:, :, None], factor_BNN)[:, :, 0]
 
 
+def _has_kernels(u_RD: Tensor) -> bool:
+    """Return whether kernels are compiled for the device and the numbers of a table."""
+    return u_RD.device.type == "cpu" and u_RD.dtype == torch.float32
+
+
 def _by_rows(
-    kernels: Any,
     u_RD: Tensor,
     known: SparseMatrix,
     v_CD: Tensor,
@@ -137,6 +136,8 @@ def _by_rows(
     steps: int,
 ) -> Tensor:
     """Improve each row by one thread, in all steps before the next row."""
+    from sdgar.kernels.numba.least_squares import improve
+
     u_RD = u_RD.clone(memory_format=torch.contiguous_format)
     dim = u_RD.shape[1]
     tensors = known.start_R1, known.column_E, known.weights(), norm_R, v_CD, gram_DD
@@ -145,7 +146,7 @@ def _by_rows(
     def part(first: int, last: int) -> None:
         scratch_3D = np.empty((3, dim), np.float32)
         given = np.int64(steps), np.float32(_TINY), u_RD.numpy(), scratch_3D
-        kernels.improve(first, last, *arrays, *given)
+        improve(first, last, *arrays, *given)
 
     numbers = (1 + steps) * dim * (len(known.column_E) + dim * known.n_rows)
     share(part, known.n_rows, numbers)

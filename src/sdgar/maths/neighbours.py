@@ -19,8 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
@@ -253,10 +251,9 @@ class _OnDevice:
         return torch.where(bad_B[:, None] > 0, torch.nan, weight_BK).float() * there_BK
 
 
-@cache
 def _compiled(device_type: str) -> bool:
     """Return whether there are compiled kernels for a device."""
-    return device_type == "cpu" and find_spec("numba") is not None
+    return device_type == "cpu"
 
 
 Progress = Callable[[str, int, int], None]

@@ -8,13 +8,12 @@ same result.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.optional import kernels_for
+from sdgar import kernels
 from sdgar.machine import cores
 from sdgar.maths.order import by_pair, later_last
 
@@ -23,7 +22,6 @@ _BUCKET_BITS = 10
 once, and a bucket of millions of rows then fits in a cache."""
 _DIGIT_BITS = 11
 """The most bits of a digit, whose counts fit in the nearest cache."""
-_kernels = partial(kernels_for, "pairs")
 
 
 class SortedRows(NamedTuple):
@@ -61,8 +59,8 @@ def sorted_rows(
     weight_N: NDArray[np.float64] | None = None,
 ) -> SortedRows:
     """Sort rows whose numbers go from 0 to an end each; C = ends[1]."""
-    if (kernels := _kernels(len(first_N))) is not None:
-        return _sorted_by_kernels(kernels, first_N, second_N, ends, time_N, weight_N)
+    if len(first_N) >= kernels.MANY_ROWS:
+        return _sorted_by_kernels(first_N, second_N, ends, time_N, weight_N)
     order_E, key_E = by_pair(first_N, second_N, ends)
     rows = SortedRows(key_E, None, None)
     if time_N is not None and not (is_last_E := rows.is_last_E).all():
@@ -76,8 +74,8 @@ def sorted_rows(
 
 def distinct_pairs(rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
     """Keep the last row of each key."""
-    if (kernels := _kernels(len(rows.key_E))) is not None:
-        return _distinct_by_kernels(kernels, rows, ends)
+    if len(rows.key_E) >= kernels.MANY_ROWS:
+        return _distinct_by_kernels(rows, ends)
     is_last_E = rows.is_last_E
     key_F = rows.key_E[is_last_E]
     least_R1 = np.arange(ends[0] + 1) * ends[1]
@@ -88,13 +86,13 @@ def distinct_pairs(rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
 
 
 def _sorted_by_kernels(
-    kernels: Any,
     first_N: NDArray[np.integer[Any]],
     second_N: NDArray[np.integer[Any]],
     ends: tuple[int, int],
     time_N: NDArray[np.int64] | None,
     weight_N: NDArray[np.float64] | None,
 ) -> SortedRows:
+    from sdgar.kernels.numba import pairs
     from sdgar.kernels.numba.threads import run
 
     highest, threads = ends[0] * ends[1] - 1, cores.threads()
@@ -107,7 +105,7 @@ def _sorted_by_kernels(
         [np.empty(len(first_N), np.int64), *map(np.empty_like, columns)] for _ in range(2)
     )
     run(
-        kernels.sort,
+        pairs.sort,
         threads,
         np.ascontiguousarray(first_N),
         np.ascontiguousarray(second_N),
@@ -127,17 +125,18 @@ def _sorted_by_kernels(
     )
 
 
-def _distinct_by_kernels(kernels: Any, rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
+def _distinct_by_kernels(rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
+    from sdgar.kernels.numba import pairs
     from sdgar.kernels.numba.threads import run
 
     threads = cores.threads()
     time_E = _or_none(rows.time_E)
     kept_T = np.zeros(threads, np.int64)
-    run(kernels.count, threads, rows.key_E, kept_T)
+    run(pairs.count, threads, rows.key_E, kept_T)
     n_pairs = int(kept_T.sum())
     start_R1, column_F = np.empty(ends[0] + 1, np.int64), np.empty(n_pairs, np.int32)
     time_F = np.empty(min(n_pairs, len(time_E)), np.int64)
-    run(kernels.rows, threads, rows.key_E, time_E, ends[1], kept_T, start_R1, column_F, time_F)
+    run(pairs.rows, threads, rows.key_E, time_E, ends[1], kept_T, start_R1, column_F, time_F)
     return DistinctPairs(start_R1, column_F, None if rows.time_E is None else time_F)
 
 

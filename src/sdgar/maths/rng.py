@@ -12,10 +12,8 @@ on any device. Triton's ``tl.philox`` gives the same four words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -23,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.errors import UsageError
-from sdgar.kernels.optional import kernels_of
+from sdgar.machine.threads import share
 
 _MASK = 0xFFFFFFFF
 _ROUND_A, _ROUND_B = 0xD2511F53, 0xCD9E8D57
@@ -38,7 +36,6 @@ Words = tuple[Array, Array, Array, Array]
 
 _MANY = 1 << 17
 """The number of rows from which on Numba computes the words faster."""
-_kernels = partial(kernels_of, "rng")
 
 
 class Stream(IntEnum):
@@ -121,8 +118,10 @@ class Draws:
         rows = self.rows + 0 * slots
         slots = slots + 0 * self.rows
         last = tail(self.stream, self.epoch)
-        if isinstance(rows, np.ndarray) and rows.size >= _MANY and (kernels := _kernels()):
-            return kernels.words_of(self.seed, rows, slots, last)  # type: ignore[no-any-return]
+        if isinstance(rows, np.ndarray) and rows.size >= _MANY:
+            from sdgar.kernels.numba.rng import words_of
+
+            return words_of(self.seed, rows, slots, last)
         return philox(self.seed, rows & _MASK, rows >> 32, slots, 0 * rows + last)
 
     def at(self, rows: Array) -> Draws:
@@ -223,7 +222,8 @@ def uniform(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
 
 
 _BLOCK = 1 << 16
-"""How many numbers of a long line are made at once, or fours of normal ones."""
+"""How many numbers of a long line are made at once, or fours of normal ones, by one
+thread: a number depends on its place alone."""
 
 
 def uniform_line(seed: int, stream: Stream, first: int, last: int) -> NDArray[np.float64]:
@@ -233,7 +233,7 @@ def uniform_line(seed: int, stream: Stream, first: int, last: int) -> NDArray[np
     def fill(begin: int, end: int) -> None:
         out[begin:end] = uniform(seed, stream, 0, np.arange(first + begin, first + end))
 
-    _by_blocks(fill, len(out), len(out))
+    share(fill, len(out), len(out), at_once=_BLOCK)
     return out
 
 
@@ -255,19 +255,8 @@ def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
             pairs += [radius * np.cos(angle), radius * np.sin(angle)]
         out[4 * first : 4 * last] = np.stack(pairs, axis=1).ravel()
 
-    _by_blocks(fill, n_rows, n)
+    share(fill, n_rows, n, at_once=_BLOCK)
     return out[:n]
-
-
-def _by_blocks(fill: Callable[[int, int], None], n_rows: int, numbers: int) -> None:
-    """Fill rows block by block; a number depends on its place alone, so threads may share them."""
-    if _kernels() is None:
-        for first in range(0, n_rows, _BLOCK):
-            fill(first, min(first + _BLOCK, n_rows))
-    else:
-        from sdgar.machine.threads import share
-
-        share(fill, n_rows, numbers, at_once=_BLOCK)
 
 
 def torch_seed(seed: int, stream: Stream, epoch: int = 0) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
-from sdgar.kernels.optional import kernels_of
 from sdgar.machine.threads import share
 
 if TYPE_CHECKING:
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
 _TERMS_ON_CPU, _TERMS_ON_GPU = 1 << 20, 1 << 24
 _DOTS = 1 << 20
 """The most entries whose two vectors are in memory at once."""
-_kernels = partial(kernels_of, "mixtures")
-_products = partial(kernels_of, "sparse")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +152,10 @@ class SparseMatrix:
 
     def dots(self, u_RD: Tensor, v_CD: Tensor) -> Tensor:
         """Return u_r · v_c of each entry, whatever its weight."""
-        kernels = _kernels() if u_RD.device.type == "cpu" and u_RD.dtype == torch.float32 else None
-        if kernels is not None:
-            dots_E1: Tensor = kernels.mix(u_RD, self.row_E, v_CD, self.column_E[:, None])
-            return dots_E1[:, 0]
+        if u_RD.device.type == "cpu" and u_RD.dtype == torch.float32:
+            from sdgar.kernels.numba.mixtures import mix
+
+            return mix(u_RD, self.row_E, v_CD, self.column_E[:, None])[:, 0]
         parts = zip(self.row_E.split(_DOTS), self.column_E.split(_DOTS), strict=True)  # type: ignore[no-untyped-call]
         return torch.cat([(u_RD[row_P] * v_CD[column_P]).sum(dim=1) for row_P, column_P in parts])
 
@@ -174,7 +170,9 @@ class SparseMatrix:
 
     def add_product(self, other: SparseMatrix, out_RC: Tensor, scale: float = 1.0) -> None:
         """out_rc += scale Σ_j x_rj y_jc; the terms of a sum are added in the order of entries."""
-        if self.device.type == "cpu" and (kernels := _products()) is not None:
+        if self.device.type == "cpu":
+            from sdgar.kernels.numba import sparse
+
             arrays = (
                 t.contiguous().numpy()
                 for m in (self, other)
@@ -183,7 +181,7 @@ class SparseMatrix:
             start_C1, met_E = other.start_R1, self.column_E
             numbers = int((start_C1[met_E + 1] - start_C1[met_E]).sum())
             share(
-                kernels.add_product, self.n_rows, numbers, *arrays, np.float32(scale),
+                sparse.add_product, self.n_rows, numbers, *arrays, np.float32(scale),
                 out_RC.numpy(),
             )  # fmt: skip
             return

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.optional import kernels_of
 from sdgar.maths.rows import Rows
 
 LOOKS, STEP_SIZE = 5, 3.0
@@ -22,7 +19,6 @@ _FEW = 64
 """Up to so many contexts are computed one after the other, which is faster for a few."""
 _SMALLEST = np.float32(1e-12)
 """The least length by which a vector is divided."""
-_kernels = partial(kernels_of, "sphere")
 Floats = NDArray[np.float32]
 Counts = NDArray[np.int64]
 
@@ -68,9 +64,9 @@ def directions(
     vector of a context does not depend on the others of a request.
     """
     length_R = np.diff(known.start_R1).astype(np.float32)
-    if known.n_rows <= _FEW and unit_ID.dtype == np.float32 and (kernels := _kernels()) is not None:
+    if known.n_rows <= _FEW and unit_ID.dtype == np.float32:
         m_RD = known.sums(unit_ID) / (np.float32(rho) * length_R[:, None])
-        return _climb_each(kernels, known, m_RD, unit_ID, bias_I, sample, tau)
+        return _climb_each(known, m_RD, unit_ID, bias_I, sample, tau)
     v_SD = unit_ID[sample.item_S]
     offset_S = bias_I[sample.item_S] + sample.log_weight_S
     found_RD = np.empty((known.n_rows, unit_ID.shape[1]), np.float32)
@@ -211,7 +207,6 @@ def _climb(
 
 
 def _climb_each(
-    kernels: Any,
     known: Rows,
     m_BD: Floats,
     unit_ID: Floats,
@@ -220,14 +215,16 @@ def _climb_each(
     tau: float,
 ) -> Floats:
     """Climb for one context after the other, in compiled code."""
-    odd = -len(sample.item_S) % kernels.FOUR
+    from sdgar.kernels.numba import sphere
+
+    odd = -len(sample.item_S) % sphere.FOUR
     item_S = np.pad(sample.item_S, (0, odd))  # the first item again, with a weight of 0
     log_weight_S = np.pad(sample.log_weight_S, (0, odd), constant_values=-np.inf)
     v_SD = unit_ID[item_S]
     offset_S = bias_I[item_S] + log_weight_S
     best_BD = np.empty_like(m_BD)
     scratch_2D, score_S = np.empty((2, m_BD.shape[1]), np.float32), np.empty(len(v_SD), np.float32)
-    kernels.climb(
+    sphere.climb(
         0, known.n_rows, m_BD, v_SD, offset_S, known.start_R1, sample.place_I[known.column_E],
         np.float32(tau), LOOKS, np.float32(STEP_SIZE), scratch_2D, score_S, best_BD,
     )  # fmt: skip

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
-from sdgar.kernels.optional import kernels_of
 from sdgar.machine.threads import share
 from sdgar.maths.rows import Rows
 from sdgar.models.contributions import Contributions, by_weights
@@ -316,9 +315,11 @@ def add_weights(own: History, weight_II: Rows, scores_BI: Floats, scale: float) 
     first_E, last_E = start_I1[own.items_E], start_I1[own.items_E + 1]
     length_E = last_E - first_E
     terms = int(length_E.sum())
-    if terms >= _WORTH_KERNELS and (kernels := kernels_of("sparse")) is not None:
+    if terms >= _WORTH_KERNELS:
+        from sdgar.kernels.numba.sparse import add_product
+
         share(
-            kernels.add_product, own.n_users, terms, own.indptr_U1, own.items_E,
+            add_product, own.n_users, terms, own.indptr_U1, own.items_E,
             np.ones(len(own.items_E), np.float32), start_I1, weight_II.column_E,
             weight_II.weights(), np.float32(scale), scores_BI,
         )  # fmt: skip

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from sdgar import kernels
 from sdgar.data.read_options import TWO_MARKS, ReadOptions
 from sdgar.data.readers.chunks import Chunk
 from sdgar.data.readers.columns import KNOWN, NUMBER, no_header, squash
@@ -29,7 +31,6 @@ from sdgar.data.readers.text_scan import (
     scan,
 )
 from sdgar.errors import DataError
-from sdgar.kernels.optional import kernels_for
 from sdgar.machine import cores
 
 _STAND_IN = "\x1f"
@@ -225,11 +226,13 @@ class DelimitedFile:
         layout = Layout(self._file.separator, len(self.names), wanted)
         line = self._skipped_lines + 1
         rest = b""
-        kernels = kernels_for("fields", self._n_rows) if self._n_rows else None
-        regular = RegularBlocks(layout, kernels)
+        compiled: Any = None
+        if (self._n_rows or 0) >= kernels.MANY_ROWS:
+            compiled = import_module("sdgar.kernels.numba.fields")
+        regular = RegularBlocks(layout, compiled)
         body = unpacked(self._file, self._limit)
         cut = blocks(_without_first(self._skipped_bytes, body), block_size or BLOCK_BYTES)
-        read = _in_turn if kernels is None else _side_by_side
+        read = _in_turn if compiled is None else _side_by_side
         for block, last, frame in read(cut, regular):
             if rest:
                 block = rest + block
