@@ -30,11 +30,10 @@ from sdgar.data.readers import read_options
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import SdgarError, StoppedError
 from sdgar.maths.rows import Rows
-from sdgar.models.encoded_factors import EncodedFactors
 from sdgar.models.factors import Factors, FieldFactors
 from sdgar.models.item_weights import ItemVectors, ItemWeights, SparseItemWeights
 from sdgar.models.model import Model
-from sdgar.models.network import MODULES, Encoder, ModuleScores
+from sdgar.models.network import MODULES, EncodedFactors, Encoder, ModuleScores
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load, most_popular
 from sdgar.runs.job import interrupted as job_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from sdgar.models.networks.attention import PackedSequences
+from sdgar.models.sequence import PackedSequences
 
 _LENGTH = 12
 _lengths = st.lists(st.integers(1, _LENGTH), min_size=1, max_size=9)
@@ -28,7 +28,7 @@ def _attended(lengths: list[int], heads: int, dim: int, dtype: torch.dtype) -> l
     """Return y, ∇x and ∇β for the same random numbers in either type."""
     x_TE, bias_HL, grad_TD = _made_up(lengths, heads, dim, dtype)
     packed = PackedSequences.of(torch.tensor(lengths), dtype)
-    assert (packed.rectangles is None) == (dtype == torch.float32)
+    assert (packed.rectangle is None) == (dtype == torch.float32)
     y_TD = packed.attention(x_TE, bias_HL)
     return [y_TD.detach(), *torch.autograd.grad(y_TD, (x_TE, bias_HL), grad_TD)]
 

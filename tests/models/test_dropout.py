@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sdgar.models.networks.sequence import dropped
+from sdgar.models.sequence import dropped
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])

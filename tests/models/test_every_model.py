@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from sdgar.data.history import History
 from sdgar.maths.rows import Rows
-from sdgar.models.encoded_factors import EncodedFactors
 from sdgar.models.factors import Factors, FieldFactors
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.item_weights import (
@@ -22,9 +21,9 @@ from sdgar.models.item_weights import (
     SparseItemWeights,
 )
 from sdgar.models.model import Model
-from sdgar.models.network import MODULES, Encoder, ModuleScores
-from sdgar.models.networks.sequence import SequenceEncoder
+from sdgar.models.network import MODULES, EncodedFactors, Encoder, ModuleScores
 from sdgar.models.saved import _KINDS, Saved, model_class
+from sdgar.models.sequence import SequenceEncoder
 from sdgar.models.sum import Sum
 
 USERS, ITEMS, DIM = 4, 6, 4

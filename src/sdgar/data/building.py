@@ -13,8 +13,7 @@ from sdgar.data import contexts, numbers
 from sdgar.data.ids import Ids, held, plain
 from sdgar.data.read_options import USER, Duplicates
 from sdgar.errors import DataError, UsageError, unknown_name
-from sdgar.maths.order import ranked
-from sdgar.maths.pairs import distinct_pairs, sorted_rows
+from sdgar.maths.order import distinct_pairs, ranked, sorted_rows
 
 _MAX_RATIO = 1e12
 _FLOAT32 = np.finfo(np.float32)

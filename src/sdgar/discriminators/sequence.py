@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sdgar.discriminators.vectors import Picks, Vectors
 from sdgar.errors import DataError
-from sdgar.models.networks.sequence import SequenceEncoder
+from sdgar.models.sequence import SequenceEncoder
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.models.networks.sequence import InnerProducts
+from sdgar.models.sequence import InnerProducts
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions

@@ -86,7 +86,7 @@ class FactorTensors:
 
         tables = _array(self.user_UD), _array(self.item_ID), _array(self.bias_I)
         if self.encoder is not None:
-            from sdgar.models.encoded_factors import EncodedFactors
+            from sdgar.models.network import EncodedFactors
 
             return EncodedFactors(*tables, encoder=self.encoder)
         if self.field_VD is not None and self.scale is not None:

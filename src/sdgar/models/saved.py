@@ -49,7 +49,7 @@ class Saved:
 _KINDS = {
     "factors": ("factors", "Factors"),
     "factors of fields": ("factors", "FieldFactors"),
-    "factors, encoder": ("encoded_factors", "EncodedFactors"),
+    "factors, encoder": ("network", "EncodedFactors"),
     "item weights": ("item_weights", "ItemWeights"),
     "sparse item weights": ("item_weights", "SparseItemWeights"),
     "local item weights": ("item_weights", "LocalItemWeights"),

@@ -1,4 +1,4 @@
-"""Sort rows by two numbers and a time, and make a sparse matrix of them; see ``maths/pairs.py``.
+"""Sort rows by two numbers and a time, and make a sparse matrix of them; see ``maths/order.py``.
 
     key_n = first_n · C + second_n
 
