@@ -9,19 +9,16 @@ import pytest
 
 from sdgar.errors import ResourceError
 from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba.shared_epoch import ALARM, WORDS, meet_all
-from sdgar.kernels.numba.threads import take
+from sdgar.kernels.numba.threads import ALARM, WORDS, meet, take
 from sdgar.scale import shared_memory as common
 from sdgar.scale.workers import Workers
 
 
 @outer
-def _meet(words_5, processes, lost_1):
+def _meet(words_5, processes):
     """Take a part of work, and wait for the other processes."""
-    barrier_4 = lost_1  # one thread looks at no barrier
-    part = take(words_5, 0)
-    lost = meet_all(0, 1, barrier_4, words_5, processes, lost_1)
-    return part, lost
+    part = take(words_5)
+    return part, meet(words_5, processes)
 
 
 class Store(dict):
@@ -36,7 +33,7 @@ def met(words_5, count):
     found = []
 
     def one():
-        found.append(_meet(words_5, count, np.zeros(1, np.int32)))
+        found.append(_meet(words_5, count))
 
     threads = [threading.Thread(target=one) for _ in range(count)]
     for thread in threads:
@@ -55,9 +52,7 @@ def test_processes_wait_for_each_other_and_then_take_parts_from_the_first_on():
 
 def test_an_alarm_ends_waiting_for_one_that_does_not_come():
     words_5, found = np.zeros(WORDS, np.int32), []
-    waiting = threading.Thread(
-        target=lambda: found.append(_meet(words_5, 2, np.zeros(1, np.int32)))
-    )
+    waiting = threading.Thread(target=lambda: found.append(_meet(words_5, 2)))
     waiting.start()
     waiting.join(0.2)
     assert waiting.is_alive()

@@ -29,7 +29,9 @@ CPU = torch.device("cpu")
 
 @numba.njit
 def numba_draw(proposal, known, tail, user_V, row_VP, bins, drawn):
-    numba_draws.draw(proposal, known, tail, len(user_V), user_V, row_VP, bins, drawn)
+    numba_draws.start_draws(proposal, known, tail, len(user_V), user_V, row_VP, bins)
+    numba_draws.continue_draws(proposal, known, len(user_V), user_V, bins)
+    numba_draws.finish_draws(proposal, known, tail, len(user_V), user_V, row_VP, bins, drawn)
     numba_draws.probability(proposal, known, len(user_V), user_V, drawn)
 
 

@@ -22,15 +22,15 @@ NAPPING = numba_threads._meeting(numba_threads._nap, numba_threads._let_nap)
 
 def relay_of(meet):
     @numba.njit(nogil=True)
-    def relay(t, threads, barrier_4, seen_T, meetings, wrong_T):
+    def relay(t, threads, barrier_5, seen_T, meetings, wrong_T):
         """Every thread counts; all must see the same counts of all others after a meeting."""
         for meeting in range(meetings):
             seen_T[t] += 1
-            meet(barrier_4, threads)
+            meet(barrier_5, threads)
             for other in range(threads):
                 if seen_T[other] != meeting + 1:
                     wrong_T[t] += 1
-            meet(barrier_4, threads)
+            meet(barrier_5, threads)
         return
 
     return relay
@@ -38,12 +38,12 @@ def relay_of(meet):
 
 def hand_over_of(meet):
     @numba.njit(nogil=True)
-    def hand_over(t, threads, barrier_4, total_1, meetings):
+    def hand_over(t, threads, barrier_5, total_1, meetings):
         """One thread at a time adds to one number without any lock, in turns kept by meetings."""
         for meeting in range(meetings):
             if meeting % threads == t:
                 total_1[0] += 1
-            meet(barrier_4, threads)
+            meet(barrier_5, threads)
         return
 
     return hand_over
@@ -97,30 +97,30 @@ def test_a_thread_that_waits_for_long_uses_no_core(way):
     """One thread comes to the meeting late; the other's CPU time stays a small part of that."""
     kernel, late, used = HAND_OVERS[way], 0.4, []
 
-    def part(t, threads, barrier_4, total_1):
+    def part(t, threads, barrier_5, total_1):
         time.sleep(late * t)
         start = time.thread_time()
-        kernel(t, threads, barrier_4, total_1, 1)
+        kernel(t, threads, barrier_5, total_1, 1)
         used.append(time.thread_time() - start)
 
-    kernel(0, 1, np.zeros(3, np.int32), np.zeros(1, np.int64), 1)  # it is compiled
+    kernel(0, 1, np.zeros(5, np.int32), np.zeros(1, np.int64), 1)  # it is compiled
     numba_threads.run(part, 2, np.zeros(1, np.int64))
     assert len(used) == 2
     assert sum(used) < late / 4
 
 
 def test_a_meeting_that_counts_past_the_largest_number_is_a_meeting_still():
-    barrier_4, total_1 = np.array([0, 2**31 - 3, 0, 0], np.int32), np.zeros(1, np.int64)
+    barrier_5, total_1 = np.array([0, 2**31 - 3, 0, 0, 0], np.int32), np.zeros(1, np.int64)
     kernel = HAND_OVERS["woken"]
     others = [
-        threading.Thread(target=kernel, args=(t, 3, barrier_4, total_1, 10)) for t in range(3)
+        threading.Thread(target=kernel, args=(t, 3, barrier_5, total_1, 10)) for t in range(3)
     ]
     for thread in others:
         thread.start()
     for thread in others:
         thread.join()
     assert total_1[0] == 10
-    assert barrier_4.tolist() == [0, -(2**31) + 7, 0, 0]
+    assert barrier_5.tolist() == [0, -(2**31) + 7, 0, 0, 0]
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
@@ -169,26 +169,24 @@ def test_an_error_in_a_part_reaches_the_caller(monkeypatch):
 def test_every_thread_is_called_once_with_its_number():
     calls, lock = [], threading.Lock()
 
-    def kernel(t, threads, barrier_4, what):
+    def kernel(t, threads, barrier_5, what):
         with lock:
-            calls.append((t, threads, what, barrier_4.tolist()))
+            calls.append((t, threads, what, barrier_5.tolist()))
 
     numba_threads.run(kernel, 4, "work")
-    assert sorted(calls) == [(t, 4, "work", [0, 0, 0, 0]) for t in range(4)]
+    assert sorted(calls) == [(t, 4, "work", [0] * 5) for t in range(4)]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_every_part_of_every_round_is_taken_once(threads):
     @numba.njit(nogil=True)
-    def kernel(t, threads, barrier_4, by_RP):
-        taken = 0
+    def kernel(t, threads, barrier_5, by_RP):
         for r in range(len(by_RP)):
-            part = numba_threads.take(barrier_4, taken)
+            part = numba_threads.take(barrier_5)
             while part < by_RP.shape[1]:
                 by_RP[r, part] += 1
-                part = numba_threads.take(barrier_4, taken)
-            taken += by_RP.shape[1] + threads
-            numba_threads.meet(barrier_4, threads)
+                part = numba_threads.take(barrier_5)
+            numba_threads.meet(barrier_5, threads)
 
     by_RP = np.zeros((50, 7), np.int64)
     numba_threads.run(kernel, threads, by_RP)
@@ -197,7 +195,7 @@ def test_every_part_of_every_round_is_taken_once(threads):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_in_a_thread_reaches_the_caller(threads):
-    def kernel(t, threads, barrier_4):
+    def kernel(t, threads, barrier_5):
         if t == threads - 1:
             raise ValueError("bad part")
 
@@ -207,8 +205,8 @@ def test_an_error_in_a_thread_reaches_the_caller(threads):
 
 def test_a_barrier_of_other_numbers_is_refused():
     @numba.njit
-    def kernel(barrier_4):
-        numba_threads.meet(barrier_4, 2)
+    def kernel(barrier_5):
+        numba_threads.meet(barrier_5, 2)
 
     with pytest.raises(TypingError, match="a barrier is an array of int32"):
-        kernel(np.zeros(4, np.int64))
+        kernel(np.zeros(5, np.int64))

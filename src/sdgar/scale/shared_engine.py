@@ -183,8 +183,7 @@ class SharedCpuEngine(FusedCpuEngine):
     def _run_batches(self, keys: Any, *args: Any) -> None:
         """Run all batches; between the halves of one, machines exchange their factors."""
         from sdgar.kernels.numba import shared_epoch
-        from sdgar.kernels.numba.shared_epoch import WORDS
-        from sdgar.kernels.numba.threads import run
+        from sdgar.kernels.numba.threads import WORDS, run
         from sdgar.kernels.records import records_of
 
         workers, batch, words = self._ownership.workers, self._batch, self._shared.shared.words
@@ -204,9 +203,9 @@ class SharedCpuEngine(FusedCpuEngine):
             all_threads = here * int(words[_THREADS_WORD])
             meeting = shared_epoch.Shared(words[:WORDS], here, all_threads, lost_1)
 
-            def part(t: int, of: int, barrier_4: Any) -> None:
+            def part(t: int, of: int, barrier_5: Any) -> None:
                 shared_epoch.shared_epoch(
-                    t, of, barrier_4, halves, first, last, keys, *records, meeting, own_T[t],
+                    t, of, barrier_5, halves, first, last, keys, *records, meeting, own_T[t],
                 )  # fmt: skip
 
             run(part, threads)

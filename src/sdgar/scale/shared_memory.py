@@ -37,7 +37,7 @@ _MEMORY, _BOOT = Path("/dev/shm"), Path("/proc/sys/kernel/random/boot_id")
 _LINE = 64
 _LOGGER = logging.getLogger("sdgar")
 _ALARM = 4
-"""The word that is not 0 once there is an alarm; see ``kernels/numba/processes.py``."""
+"""The word that is not 0 once there is an alarm: ``ALARM`` of ``kernels/numba/threads.py``."""
 _CHECK_SECONDS = 0.25
 """The seconds between two checks of whether another worker lives."""
 

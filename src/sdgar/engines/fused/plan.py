@@ -136,7 +136,7 @@ def _cpu_uniform(k: Any, sampler: Uniform, settings: DrawSettings) -> Any:
 
 
 def _cpu_popularity(k: Any, sampler: Popularity, settings: DrawSettings) -> Any:
-    return k.draws.Popularity(
+    return k.alias_draws.Popularity(
         *settings,
         item_bins=sampler.table.bin_RN.reshape(-1).numpy(),
         q_I=sampler.log_q_I.exp().numpy(),
@@ -144,7 +144,7 @@ def _cpu_popularity(k: Any, sampler: Popularity, settings: DrawSettings) -> Any:
 
 
 def _cpu_decomposable(k: Any, sampler: Decomposable, settings: DrawSettings) -> Any:
-    return k.draws.Decomposable(
+    return k.alias_draws.Decomposable(
         *settings,
         n_states=sampler.state_of.n,
         item_bins=lined_up(sampler.item_of.bin_RN.reshape(-1)),
@@ -163,7 +163,7 @@ def _users_of(sampler: Decomposable) -> dict[str, Any]:
 
 
 def _cpu_rank_by_factor(k: Any, sampler: RankByFactor, settings: DrawSettings) -> Any:
-    return k.draws.RankByFactor(
+    return k.alias_draws.RankByFactor(
         *settings,
         n_factors=sampler.factor_of.n,
         factor_bins=sampler.factor_of.bin_RN.reshape(-1).numpy(),

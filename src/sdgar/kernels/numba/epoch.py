@@ -26,13 +26,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, outer, variant
+from sdgar.kernels.compiled import inner, outer
 from sdgar.kernels.numba.contexts import add_up, pass_to_rows
 from sdgar.kernels.numba.draws import Bins, Drawn, continue_draws, start_draws
 from sdgar.kernels.numba.losses import Scored, few_slopes, gradient, weigh
 from sdgar.kernels.numba.moves import move_items, move_users, steps_at
 from sdgar.kernels.numba.picks import pick, propose
-from sdgar.kernels.numba.rng import permuted
 from sdgar.kernels.numba.rows import add_row, row_at, scale_row
 from sdgar.kernels.numba.scores import (
     factor,
@@ -42,10 +41,13 @@ from sdgar.kernels.numba.scores import (
 from sdgar.kernels.numba.steps import rests
 from sdgar.kernels.numba.threads import meet, run, take
 from sdgar.kernels.numba.visits import (
+    Permuted,
     Visited,
+    deliver,
     find_contexts,
     find_positives,
     find_rows,
+    name_visits,
     prefetch_visits,
 )
 from sdgar.kernels.records import Record
@@ -156,43 +158,13 @@ def score_drawn(
     return None
 
 
-class Permuted(NamedTuple):
-    """Visits in the order of an epoch, from place ``begin`` on."""
-
-    begin: int
-    keys: NDArray[np.uint64]
-
-
-def name_visits(source: Any, order: Any, place: Any, visits: Any, visit_V: Any) -> Any:
-    """Write into ``visit_V`` the visits at places ``place`` … of a batch."""
-
-
-def deliver(source: Any, first: Any, last: Any, s: Any, scratch: Any) -> Any:
-    """Pass on the factors of visits that are scored, at places first … last - 1."""
-
-
-@variant(name_visits, Permuted)
-def _permute(source: Any, order: Any, place: Any, visits: Any, visit_V: Any) -> Any:
-    for v in range(visits):
-        visit_V[v] = permuted(
-            order.n_visits, source.keys, order.left_bits, order.right_bits,
-            source.begin + place + v,
-        )  # fmt: skip
-    return None
-
-
-@variant(deliver, Permuted)
-def _leave(source: Any, first: Any, last: Any, s: Any, scratch: Any) -> Any:
-    return None
-
-
 @inner
 def score_all(
-    threads: Any, barrier_4: Any, taken: Any, visits: Any, source: Any, tail: Any, deal: Any,
+    threads: Any, barrier_5: Any, visits: Any, source: Any, tail: Any, deal: Any,
     rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any, steps: Any,
     tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
-    """Score the visits of a batch that this thread gets; return the number of parts taken.
+    """Score the visits of a batch that this thread gets.
 
     Blocks of visits are under way, each at another stage. A stage prefetches the cache lines that
     the next one reads, and while they arrive, other blocks have their turn.
@@ -205,7 +177,7 @@ def score_all(
     here, end, turn, over = 0, 0, 0, False
     while not over or turn < end:
         if not over and here >= end:
-            here = take(barrier_4, taken) * size
+            here = take(barrier_5) * size
             over = here >= visits
             end = turn + _STAGES - 1 if over else min(here + size, visits)
         # Every turn brings each block one stage further; block k of an earlier turn comes later.
@@ -244,7 +216,7 @@ def score_all(
         )  # fmt: skip
         deliver(source, place_K[k], place_K[k] + count_K[k], p + n, scratch)
         turn += 1
-    return taken + (visits + size - 1) // size + threads
+    return None
 
 
 @inner
@@ -315,13 +287,13 @@ def count_up(t: Any, visits: Any, scratch: Any) -> Any:
 
 @inner
 def _move_all(
-    threads: Any, barrier_4: Any, taken: Any, step: Any, positives: Any, p: Any, n: Any,
+    threads: Any, barrier_5: Any, step: Any, positives: Any, p: Any, n: Any,
     scores: Any, steps: Any, tables: Any, visits: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
-    """Step the items and the users of a batch; return the number of parts that were taken."""
+    """Step the items and the users of a batch."""
     share = np.float32(1) / np.float32(positives)
     now = steps_at(steps, step)
-    mine = take(barrier_4, taken)
+    mine = take(barrier_5)
     while mine < threads:
         move_items(
             mine, threads, visits, share, p, n, scores, now, tables, scratch, own.list_L,
@@ -331,15 +303,14 @@ def _move_all(
             mine, threads, visits, share, scores, now, tables, scratch, own.list_L, own.next_e,
             own.g_D,
         )  # fmt: skip
-        mine = take(barrier_4, taken)
-    taken += threads + threads
-    meet(barrier_4, threads)
-    return taken
+        mine = take(barrier_5)
+    meet(barrier_5, threads)
+    return None
 
 
 @outer
 def epoch(
-    t: Any, threads: Any, barrier_4: Any, first: Any, last: Any, keys: Any, tail: Any, deal: Any,
+    t: Any, threads: Any, barrier_5: Any, first: Any, last: Any, keys: Any, tail: Any, deal: Any,
     steps_before: Any, rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any,
     steps: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
@@ -349,19 +320,18 @@ def epoch(
     epoch's start.
     """
     steps_before += first
-    taken = np.int64(0)  # a plain 0 would be another type, and compiled again
     for batch in range(first, last):
         begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)
-        taken = score_all(
-            threads, barrier_4, taken, visits, Permuted(begin, keys), tail, deal, rows, known,
+        score_all(
+            threads, barrier_5, visits, Permuted(begin, keys), tail, deal, rows, known,
             order, proposal, scores, loss, steps, tables, scratch, own,
         )  # fmt: skip
-        meet(barrier_4, threads)
+        meet(barrier_5, threads)
         positives = count_up(t, visits, scratch)
         steps_before += 1
-        taken = _move_all(
-            threads, barrier_4, taken, steps_before, positives, order.positives, proposal.n,
+        _move_all(
+            threads, barrier_5, steps_before, positives, order.positives, proposal.n,
             scores, steps, tables, visits, scratch, own,
         )  # fmt: skip
     return None
@@ -370,7 +340,7 @@ def epoch(
 def run_batches(first: int, last: int, own_T: Sequence[Record], *args: Any) -> None:
     """Run some batches by one thread for each of ``own_T``; records are best laid out before."""
 
-    def part(t: int, threads: int, barrier_4: NDArray[np.int32]) -> None:
-        epoch(t, threads, barrier_4, first, last, *args, own_T[t])
+    def part(t: int, threads: int, barrier_5: NDArray[np.int32]) -> None:
+        epoch(t, threads, barrier_5, first, last, *args, own_T[t])
 
     run(part, len(own_T))

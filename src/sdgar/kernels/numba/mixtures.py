@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.numba.draws import entry_in
+from sdgar.kernels.numba.alias_draws import entry_in
 from sdgar.kernels.numba.math import exp_negative
 from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.rows import add_row, dot_rows, row_at

@@ -124,7 +124,7 @@ def _by_time(
 
 @outer
 def sort(
-    t: Any, threads: Any, barrier_4: Any, first_N: Any, second_N: Any, time_N: Any, weight_N: Any,
+    t: Any, threads: Any, barrier_5: Any, first_N: Any, second_N: Any, time_N: Any, weight_N: Any,
     n_columns: Any, shift: Any, bits: Any, count_TB: Any, first_B1: Any, place_TPG: Any,
     other_key_E: Any, other_time_E: Any, other_weight_E: Any, key_E: Any, time_E: Any,
     weight_E: Any,
@@ -139,10 +139,10 @@ def sort(
     for n in range(begin, end):
         key = np.int64(first_N[n]) * n_columns + np.int64(second_N[n])
         count_TB[t, key >> shift] += 1
-    meet(barrier_4, threads)
+    meet(barrier_5, threads)
     if t == 0:
         _starts(count_TB, first_B1)
-    meet(barrier_4, threads)
+    meet(barrier_5, threads)
     for n in range(begin, end):
         key = np.int64(first_N[n]) * n_columns + np.int64(second_N[n])
         place = count_TB[t, key >> shift]
@@ -152,8 +152,8 @@ def sort(
             other_time_E[place] = time_N[n]
         if weighted:
             other_weight_E[place] = weight_N[n]
-    meet(barrier_4, threads)
-    b = take(barrier_4, 0)
+    meet(barrier_5, threads)
+    b = take(barrier_5)
     while b < len(first_B1) - 1:
         first, last = first_B1[b], first_B1[b + 1]
         _by_digits(
@@ -166,12 +166,12 @@ def sort(
                 if e > start:
                     _by_time(start, e + 1, time_E, weight_E, other_time_E, other_weight_E)
                 start = e + 1
-        b = take(barrier_4, 0)
+        b = take(barrier_5)
     return None
 
 
 @outer
-def count(t: Any, threads: Any, barrier_4: Any, key_E: Any, kept_T: Any) -> Any:
+def count(t: Any, threads: Any, barrier_5: Any, key_E: Any, kept_T: Any) -> Any:
     """Count the last rows of keys in the share of each thread."""
     begin, end = len(key_E) * t // threads, len(key_E) * (t + 1) // threads
     kept = 0
@@ -183,7 +183,7 @@ def count(t: Any, threads: Any, barrier_4: Any, key_E: Any, kept_T: Any) -> Any:
 
 @outer
 def rows(
-    t: Any, threads: Any, barrier_4: Any, key_E: Any, time_E: Any, n_columns: Any, kept_T: Any,
+    t: Any, threads: Any, barrier_5: Any, key_E: Any, time_E: Any, n_columns: Any, kept_T: Any,
     start_R1: Any, column_F: Any, time_F: Any,
 ) -> Any:  # fmt: skip
     """Make rows of a sparse matrix of sorted keys, and keep the last row of each key.

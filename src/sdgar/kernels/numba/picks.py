@@ -10,9 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdgar.kernels.compiled import variant
-from sdgar.kernels.numba.draws import AHEAD, DRAWN, continue_draws, finish_draws, start_draws
+from sdgar.kernels.numba.alias_draws import Decomposable, Popularity, RankByFactor
+from sdgar.kernels.numba.draws import (
+    AHEAD,
+    Uniform,
+    WithDislikes,
+    continue_draws,
+    finish_draws,
+    start_draws,
+)
 from sdgar.kernels.numba.known import unknown_item
 from sdgar.kernels.numba.scores import prefetch_item, score
+
+DRAWN = (Uniform, Popularity, Decomposable, RankByFactor, WithDislikes)
+"""The kinds of proposal that need no scores: they are drawn first, and scored afterwards."""
 
 
 class HardestOf(NamedTuple):

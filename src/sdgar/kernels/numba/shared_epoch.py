@@ -25,90 +25,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer, variant
-from sdgar.kernels.numba.epoch import count_up, deliver, name_visits, score_all
+from sdgar.kernels.numba.epoch import count_up, score_all
 from sdgar.kernels.numba.moves import move_items, move_users, steps_at
 from sdgar.kernels.numba.rng import permuted
-from sdgar.kernels.numba.threads import ALL, FUTEX, SPINS, add, futex, load, meet, sleep, take
+from sdgar.kernels.numba.threads import meet, take
+from sdgar.kernels.numba.visits import deliver, name_visits
 from sdgar.kernels.records import array_of
-
-WORDS = 5
-"""The words of a meeting: how many have arrived, how often all have met, how many sleep, how many
-parts of work were taken since then, and whether there is an alarm."""
-ALARM = 4
-"""The place of the last one."""
-_WAIT, _WAKE = 0, 1
-"""The operations of Linux's call; both are for processes that share memory."""
-_NAP = 100_000 if FUTEX else 200
-"""The microseconds after which a sleeping process checks for an alarm; where no process can be
-woken, it checks for the others too."""
-
-
-@inner
-def _sleep_in(words_5: Any, generation: Any) -> Any:
-    """Release the core until all have met or there is an alarm."""
-    add(words_5, 2, 1)
-    while load(words_5, 1) == generation and load(words_5, ALARM) == 0:
-        futex(words_5, 1, _WAIT, generation, _NAP)
-    add(words_5, 2, -1)
-    return None
-
-
-@inner
-def _wake_in(words_5: Any) -> Any:
-    if load(words_5, 2) > 0:
-        futex(words_5, 1, _WAKE, ALL, 0)
-    return None
-
-
-@inner
-def _nap_in(words_5: Any, generation: Any) -> Any:
-    while load(words_5, 1) == generation and load(words_5, ALARM) == 0:
-        sleep(_NAP)
-    return None
-
-
-@inner
-def _let_nap(words_5: Any) -> Any:
-    return None
-
-
-_wait, _wake = (_sleep_in, _wake_in) if FUTEX else (_nap_in, _let_nap)
-
-
-@inner
-def _meet_once(words_5: Any, processes: Any) -> Any:
-    """Wait until all processes are here; return whether an alarm came first.
-
-    Parts of work are then taken from the first one on.
-    """
-    generation = load(words_5, 1)
-    if add(words_5, 0, 1) == processes - 1:
-        add(words_5, 0, -processes)
-        add(words_5, 3, -load(words_5, 3))
-        add(words_5, 1, 1)
-        _wake(words_5)
-    else:
-        spins = 0
-        while spins < SPINS and load(words_5, 1) == generation:
-            spins += 1
-        if spins == SPINS:
-            _wait(words_5, generation)
-        return load(words_5, 1) == generation
-    return False
 
 
 @inner
 def meet_all(
-    t: Any, threads: Any, barrier_4: Any, words_5: Any, processes: Any, lost_1: Any
+    t: Any, threads: Any, barrier_5: Any, words_5: Any, processes: Any, lost_1: Any
 ) -> Any:
     """Wait until all threads of all processes are here; return whether an alarm came first.
 
     ``lost_1`` is where thread 0 leaves this for the other threads of its process.
     """
-    meet(barrier_4, threads)
+    meet(barrier_5, threads)
     if t == 0:
-        lost_1[0] = _meet_once(words_5, processes)
-    meet(barrier_4, threads)
+        lost_1[0] = meet(words_5, processes)
+    meet(barrier_5, threads)
     return lost_1[0] != 0
 
 
@@ -147,7 +83,7 @@ class Shared(NamedTuple):
     """What belongs to a meeting of the processes of one machine."""
 
     words_5: NDArray[np.int32]
-    """The words in which they meet; see ``processes.py``."""
+    """The words of their barrier; see ``threads.py``."""
     processes: int
     """How many they are."""
     threads: int
@@ -267,33 +203,33 @@ def unpack(
 
 @inner
 def _move(
-    t: Any, threads: Any, barrier_4: Any, taken: Any, visits: Any, step: Any, p: Any, n: Any,
+    t: Any, threads: Any, barrier_5: Any, visits: Any, step: Any, p: Any, n: Any,
     scores: Any, steps: Any, tables: Any, dealt: Any, shared: Any, scratch: Any, own_scratch: Any,
     own: Any,
 ) -> Any:  # fmt: skip
-    """Step shares of the items, and own users; return the number of parts that were taken."""
+    """Step shares of the items, and own users."""
     share = np.float32(1) / np.float32(count_up(t, visits, scratch))
     now, words_5 = steps_at(steps, step), array_of(shared.words_5)
-    mine = take(words_5, 0)
+    mine = take(words_5)
     while mine < shared.threads:
         move_items(
             mine, shared.threads, visits, share, p, n, scores, now, tables, scratch, own.list_L,
             own.next_e, own.g_D,
         )  # fmt: skip
-        mine = take(words_5, 0)
-    mine = take(barrier_4, taken)
+        mine = take(words_5)
+    mine = take(barrier_5)
     while mine < threads:
         move_users(
             mine, threads, dealt.count_1[0], share, scores, now, tables, own_scratch, own.list_L,
             own.next_e, own.g_D,
         )  # fmt: skip
-        mine = take(barrier_4, taken)
-    return taken + threads + threads
+        mine = take(barrier_5)
+    return None
 
 
 @outer
 def shared_epoch(
-    t: Any, threads: Any, barrier_4: Any, halves: Any, first: Any, last: Any, keys: Any, tail: Any,
+    t: Any, threads: Any, barrier_5: Any, halves: Any, first: Any, last: Any, keys: Any, tail: Any,
     deal: Any, steps_before: Any, rows: Any, known: Any, order: Any, proposal: Any, scores: Any,
     loss: Any, steps: Any, tables: Any, scratch: Any, own_scratch: Any, dealt: Any, shared: Any,
     own: Any,
@@ -302,29 +238,29 @@ def shared_epoch(
 
     ``scratch`` has the visits of a batch, and ``own_scratch`` the visits of this process.
     """
-    taken, words_5 = np.int64(0), array_of(shared.words_5)
+    words_5 = array_of(shared.words_5)
     for batch in range(first, last):
         begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)
         if halves & SCORE:
             if t == 0:
                 deal_out(begin, visits, keys, order, dealt)
-            meet(barrier_4, threads)
-            taken = score_all(
-                threads, barrier_4, taken, dealt.count_1[0], Shares(dealt, scratch), tail, deal,
+            meet(barrier_5, threads)
+            score_all(
+                threads, barrier_5, dealt.count_1[0], Shares(dealt, scratch), tail, deal,
                 rows, known, order, proposal, scores, loss, steps, tables, own_scratch, own,
             )  # fmt: skip
-            if meet_all(t, threads, barrier_4, words_5, shared.processes, shared.lost_1):
+            if meet_all(t, threads, barrier_5, words_5, shared.processes, shared.lost_1):
                 return False
         if halves == MOVE and meet_all(  # the factors of other machines are there
-            t, threads, barrier_4, words_5, shared.processes, shared.lost_1
+            t, threads, barrier_5, words_5, shared.processes, shared.lost_1
         ):
             return False
         if halves & MOVE:
-            taken = _move(
-                t, threads, barrier_4, taken, visits, steps_before + batch + 1, order.positives,
+            _move(
+                t, threads, barrier_5, visits, steps_before + batch + 1, order.positives,
                 proposal.n, scores, steps, tables, dealt, shared, scratch, own_scratch, own,
             )  # fmt: skip
-            if meet_all(t, threads, barrier_4, words_5, shared.processes, shared.lost_1):
+            if meet_all(t, threads, barrier_5, words_5, shared.processes, shared.lost_1):
                 return False
     return True

@@ -30,12 +30,19 @@ core and getting it back."""
 _FUTEX_CALLS = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
 """The number of Linux's call by which a thread waits for a change of a word in memory."""
 FUTEX = _FUTEX_CALLS.get(platform.machine(), 0) if sys.platform == "linux" else 0
-_WAIT, _WAKE = 128, 129
-"""The operations of that call; both are for threads of one process."""
-ALL = np.int32(0x7FFFFFFF)
+_WAIT, _WAKE = 0, 1
+"""The operations of that call, for threads of one process or of several that share memory."""
+_ALL = np.int32(0x7FFFFFFF)
 """As many as may sleep."""
+_SLEEP = 100_000
+"""The microseconds after which a sleeping thread checks for an alarm."""
 _NAP, _LONGEST_NAP = 20, 500
 """Microseconds of the first and the longest nap, where there is no such call."""
+WORDS = 5
+"""The words of a barrier: how many have arrived, how often all have met, how many sleep, how many
+parts of work were taken since then, and whether there is an alarm. Threads of one process have no
+alarm; processes raise it if one of them has ended, so that the others do not wait for it."""
+_ARRIVED, _MET, _SLEEPING, _TAKEN, ALARM = range(WORDS)
 
 
 def _word(builder: Any, context: Any, array_type: Any, array: Any, index: Any) -> Any:
@@ -80,7 +87,7 @@ def futex(
 ) -> Any:
     """Sleep while a word has a value, or wake so many of the threads that sleep on it.
 
-    Sleep lasts for so many microseconds at the most, and any time if they are 0.
+    Sleep lasts for so many microseconds at the most.
     """
     _require_int32(array)
 
@@ -92,9 +99,7 @@ def futex(
         rest = builder.mul(builder.urem(args[4], million), int64(1000))
         for place, part in enumerate((builder.udiv(args[4], million), rest)):
             builder.store(part, cgutils.gep_inbounds(builder, time, 0, place))
-        limit = builder.select(
-            builder.icmp_unsigned("==", args[4], int64(0)), int64(0), builder.ptrtoint(time, int64)
-        )
+        limit = builder.ptrtoint(time, int64)
         kind = ir.FunctionType(int64, [int64], var_arg=True)
         function = cgutils.get_or_insert_function(builder.module, kind, "syscall")
         builder.call(function, [int64(FUTEX), pointer, args[2], args[3], limit])
@@ -144,63 +149,71 @@ def prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
 
 
 @inner
-def _sleep_until_woken(barrier_4: Any, generation: Any) -> Any:
+def _may_wait(words_5: Any, generation: Any) -> Any:
+    return load(words_5, _MET) == generation and load(words_5, ALARM) == 0
+
+
+@inner
+def _sleep_until_woken(words_5: Any, generation: Any) -> Any:
     """Release the core until the last one wakes all that sleep."""
-    add(barrier_4, 2, 1)
-    while load(barrier_4, 1) == generation:
-        futex(barrier_4, 1, _WAIT, generation, 0)
-    add(barrier_4, 2, -1)
+    add(words_5, _SLEEPING, 1)
+    while _may_wait(words_5, generation):
+        futex(words_5, _MET, _WAIT, generation, _SLEEP)
+    add(words_5, _SLEEPING, -1)
     return None
 
 
 @inner
-def _wake(barrier_4: Any) -> Any:
-    if load(barrier_4, 2) > 0:
-        futex(barrier_4, 1, _WAKE, ALL, 0)
+def _wake(words_5: Any) -> Any:
+    # A call of the system costs more than the whole meeting if nobody sleeps.
+    if load(words_5, _SLEEPING) > 0:
+        futex(words_5, _MET, _WAKE, _ALL, 0)
     return None
 
 
 @inner
-def _nap(barrier_4: Any, generation: Any) -> Any:
+def _nap(words_5: Any, generation: Any) -> Any:
     """Release the core again and again, for longer and longer."""
     microseconds = _NAP
-    while load(barrier_4, 1) == generation:
+    while _may_wait(words_5, generation):
         sleep(microseconds)
         microseconds = min(2 * microseconds, _LONGEST_NAP)
     return None
 
 
 @inner
-def _let_nap(barrier_4: Any) -> Any:
+def _let_nap(words_5: Any) -> Any:
     return None
 
 
 def _meeting(wait: Any, wake: Any) -> Any:
     """Make the barrier, by a way to wait for the others and a way to wake them.
 
-    The words are: how many have arrived, how often all have met, how many sleep, and how many parts
-    of work were taken. A thread that is about to sleep adds itself before it reads the second word
-    a last time, and the thread that changes that word checks for sleepers afterwards, so none
-    sleeps through a meeting.
+    A thread that is about to sleep adds itself before it reads how often all have met a last time,
+    and the thread that changes that number checks for sleepers afterwards, so none sleeps through
+    a meeting.
     """
 
     @inner
-    def meet(barrier_4: Any, threads: Any) -> Any:
-        """Wait until all threads are here; what they wrote before is seen after."""
-        if threads == 1:
-            return None
-        generation = load(barrier_4, 1)
-        if add(barrier_4, 0, 1) == threads - 1:
-            add(barrier_4, 0, -threads)
-            add(barrier_4, 1, 1)
-            wake(barrier_4)
-        else:
-            spins = 0
-            while spins < SPINS and load(barrier_4, 1) == generation:
-                spins += 1
-            if spins == SPINS:
-                wait(barrier_4, generation)
-        return None
+    def meet(words_5: Any, count: Any) -> Any:
+        """Wait until so many are here; return whether an alarm came first.
+
+        What the others wrote before is seen after. Parts of work are then taken from the first on.
+        """
+        generation = load(words_5, _MET)
+        if add(words_5, _ARRIVED, 1) == count - 1:
+            # All others wait, so nothing reads these two words before the third changes.
+            add(words_5, _ARRIVED, -count)
+            add(words_5, _TAKEN, -load(words_5, _TAKEN))
+            add(words_5, _MET, 1)
+            wake(words_5)
+            return False
+        spins = 0
+        while spins < SPINS and load(words_5, _MET) == generation:
+            spins += 1
+        if spins == SPINS:
+            wait(words_5, generation)
+        return load(words_5, _MET) == generation
 
     return meet
 
@@ -209,23 +222,22 @@ meet = _meeting(_sleep_until_woken, _wake) if FUTEX else _meeting(_nap, _let_nap
 
 
 @inner
-def take(barrier_4: Any, before: Any) -> Any:
-    """Return the number of a part of work that no thread has, after ``before`` that were taken.
+def take(words_5: Any) -> Any:
+    """Return the number of a part of work that no thread has taken since the last meeting.
 
-    A thread stops at a number beyond the last part; all parts and one number for every thread are
-    then taken.
+    A thread stops at a number beyond the last part.
     """
-    return np.int64(add(barrier_4, 3, 1)) - before
+    return np.int64(add(words_5, _TAKEN, 1))
 
 
 def run(kernel: Callable[..., object], threads: int, *args: Any) -> None:
-    """Call kernel(t, threads, barrier_4, *args) in every thread t; the caller is thread 0."""
-    barrier_4 = np.zeros(4, np.int32)
+    """Call kernel(t, threads, barrier_5, *args) in every thread t; the caller is thread 0."""
+    barrier_5 = np.zeros(WORDS, np.int32)
     if threads == 1:
-        kernel(0, threads, barrier_4, *args)
+        kernel(0, threads, barrier_5, *args)
         return
     with ThreadPoolExecutor(threads - 1) as pool:
-        others = [pool.submit(kernel, t, threads, barrier_4, *args) for t in range(1, threads)]
-        kernel(0, threads, barrier_4, *args)
+        others = [pool.submit(kernel, t, threads, barrier_5, *args) for t in range(1, threads)]
+        kernel(0, threads, barrier_5, *args)
         for other in others:
             other.result()

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner
+from sdgar.kernels.compiled import inner, variant
 from sdgar.kernels.numba.contexts import prefetch_context, prefetch_fields
-from sdgar.kernels.numba.rng import words
+from sdgar.kernels.numba.rng import permuted, words
 from sdgar.kernels.numba.scores import prefetch_item
 from sdgar.kernels.numba.threads import prefetch
 
@@ -52,6 +52,36 @@ class Visited(NamedTuple):
     row_VP: NDArray[np.int64]
     item_VP: NDArray[np.int64]
     weight_VP: NDArray[np.float32]
+
+
+class Permuted(NamedTuple):
+    """Visits in the order of an epoch, from place ``begin`` on."""
+
+    begin: int
+    keys: NDArray[np.uint64]
+
+
+def name_visits(source: Any, order: Any, place: Any, visits: Any, visit_V: Any) -> Any:
+    """Write into ``visit_V`` the visits at places ``place`` … of a batch."""
+
+
+def deliver(source: Any, first: Any, last: Any, s: Any, scratch: Any) -> Any:
+    """Pass on the factors of visits that are scored, at places first … last - 1."""
+
+
+@variant(name_visits, Permuted)
+def _permute(source: Any, order: Any, place: Any, visits: Any, visit_V: Any) -> Any:
+    for v in range(visits):
+        visit_V[v] = permuted(
+            order.n_visits, source.keys, order.left_bits, order.right_bits,
+            source.begin + place + v,
+        )  # fmt: skip
+    return None
+
+
+@variant(deliver, Permuted)
+def _leave(source: Any, first: Any, last: Any, s: Any, scratch: Any) -> Any:
+    return None
 
 
 @inner
@@ -144,17 +174,4 @@ def find_positives(visits: Any, rows: Any, scores: Any, tables: Any, visited: An
             visited.item_VP[v, i] = item
             weight_VP[v, i] = weight_E[row] if len(weight_E) else np.float32(1)
             prefetch_item(scores, tables, item)
-    return None
-
-
-@inner
-def look_up(
-    visits: Any, deal: Any, order: Any, rows: Any, known: Any, scores: Any, tables: Any,
-    visited: Any,
-) -> Any:  # fmt: skip
-    """Find all of the first visits of ``visited.visit_V`` at once."""
-    prefetch_visits(visits, order, rows, visited)
-    find_contexts(visits, order, rows, known, tables, visited)
-    find_rows(visits, deal, order, rows, known, tables, visited)
-    find_positives(visits, rows, scores, tables, visited)
     return None
