@@ -13,6 +13,7 @@ from sdgar.errors import NumericalError
 from sdgar.machine import cores
 from sdgar.maths import neighbours
 from sdgar.maths.neighbours import Neighbourhoods
+from sdgar.maths.neighbours_on_device import user_weights
 from sdgar.maths.sparse import SparseMatrix
 
 from ..sparse import matrix_of, rows_of
@@ -106,7 +107,7 @@ def test_more_neighbours_than_items_is_the_least_squares_of_all(path):
 def test_pieces_and_threads_change_no_bit(monkeypatch):
     history = rows(300, 200, 0.1, 2)
     whole = weights_of(RULE, history)
-    monkeypatch.setattr(neighbours, "_MOST_IN_SYSTEMS", 7 * RULE.k * (RULE.k + 1) // 2)
+    monkeypatch.setattr(neighbours, "MOST_IN_SYSTEMS", 7 * RULE.k * (RULE.k + 1) // 2)
     assert torch.equal(weights_of(RULE, history).weights(), whole.weights())
     for threads in (1, 3):
         monkeypatch.setattr(cores, "threads", lambda n=threads: n)
@@ -158,7 +159,7 @@ def test_the_weight_of_users_is_that_of_the_definition():
     for beta in (0.0, 0.3, 1.0):
         wanted_U = length_U.clamp(min=1) ** -beta
         wanted_U /= wanted_U[length_U > 0].mean()
-        assert_close(neighbours.user_weights(history, beta), wanted_U.float())
+        assert_close(user_weights(history, beta), wanted_U.float())
 
 
 def test_a_system_without_a_solution_says_what_to_raise(path):

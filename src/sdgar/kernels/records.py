@@ -215,6 +215,7 @@ def _word_at(builder: Any, start: Any, place: int) -> Any:
 def _read(builder: Any, start: Any, place: int, kind: Any) -> Any:
     """Read one word, as a number or an address."""
     word = builder.load(builder.bitcast(_word_at(builder, start, place), kind.as_pointer()))
+    # Nothing writes to a record while a kernel runs, so LLVM may read a word before a loop.
     word.set_metadata("invariant.load", builder.module.add_metadata([]))
     return word
 
@@ -259,6 +260,7 @@ class _Array:
         if self._kind.array.layout != "C":
             return _read(self._builder, self._start, 1 + self._n + axis, _INT64)
         stride = _INT64(self.item_bytes)
+        # From the shape, as contiguous arrays have no strides among the words.
         for inner in range(axis + 1, self._n):
             stride = self._builder.mul(stride, self.size(inner))
         return stride

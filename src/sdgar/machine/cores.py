@@ -19,7 +19,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import re
 import sys
 import threading
 import time
@@ -31,6 +30,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+_TREES = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+"""Where systems mount the tree of control groups of version 2."""
+_TREES_OF_CPU = ("sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct")
+"""Where they mount the tree of version 1 that bounds the CPU."""
 _requested: ContextVar[int | None] = ContextVar("requested", default=None)
 """The number of threads that the user wants, while torch is limited to fewer."""
 
@@ -202,43 +205,20 @@ def _quota_of(group: Path) -> float | None:
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of this process's groups, and of all mounted ones above them."""
-    mounts = list(_mounts(root))
+    """Yield the folders of this process's groups, and of all groups above them."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers and "cpu" not in controllers.split(","):
             continue
-        for kind, top, place in mounts:
-            if (kind == "cgroup") != bool(controllers):
-                continue
-            # In a container the tree is mounted from the container's own group on.
-            inside = path[len(top.rstrip("/")) :] if _is_under(path, top) else ""
-            folder = root / place.lstrip("/")
+        names = [name for name in path.split("/") if name]
+        for tree in _TREES_OF_CPU if controllers else _TREES:
+            # A container may see its own group as the top, and then the names lead nowhere.
+            folder = root / tree
             yield folder
-            for name in (name for name in inside.split("/") if name):
+            for name in names if ".." not in names else ():
                 folder = folder / name
                 yield folder
-
-
-def _is_under(path: str, top: str) -> bool:
-    return ".." not in path.split("/") and f"{path}/".startswith(f"{top.rstrip('/')}/")
-
-
-def _mounts(root: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield (kind, mounted part, place) of each tree of groups that bounds the CPU."""
-    for line in _text(root / "proc/self/mountinfo").splitlines():
-        left, _, right = line.partition(" - ")
-        where, kind = left.split(" "), right.split(" ")
-        if len(where) < 5 or len(kind) < 3:
-            continue
-        if kind[0] == "cgroup2" or (kind[0] == "cgroup" and "cpu" in kind[2].split(",")):
-            yield kind[0], _plain(where[3]), _plain(where[4])
-
-
-def _plain(name: str) -> str:
-    """Return the name of a folder, in which the kernel writes a blank as an octal number."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), name)
 
 
 def _text(path: Path) -> str:

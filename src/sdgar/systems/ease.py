@@ -17,7 +17,7 @@ from sdgar.arguments import below_one, not_negative
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, ResourceError
 from sdgar.machine.memory import free_bytes
-from sdgar.maths.neighbours import user_weights
+from sdgar.maths.neighbours_on_device import user_weights
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import ItemWeights

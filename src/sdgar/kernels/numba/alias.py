@@ -82,6 +82,7 @@ def _quantize(
                 quanta += 1
             mass_RN[r, i] = total
         rest = (n << bits) - quanta
+        # Running sums are rounded and not masses: errors do not add up, and the total is exact.
         before, quanta = np.int64(0), np.int64(0)
         for i in range(n):
             share = mass_RN[r, i]

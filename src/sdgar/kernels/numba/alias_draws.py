@@ -256,12 +256,14 @@ def _redraw(
             e = np.int64(left_e[k])
             refused = is_known(known, user_V[quotient(e, over_n, shift)], item_e[e])
             ok_e[e] = not refused
+            # Written in any case, and kept only if refused: nothing has to be guessed.
             left_e[found] = e
             found += refused
         left = found if t < MAX_TRIES else 0
         for k in range(left):
             e = np.int64(left_e[k])
             v = quotient(e, over_n, shift)
+            # The slots of a try follow those of the try before, so that no address is used twice.
             item_e[e] = one(p, tail, row_VP[v, 0], t * p.n + e - v * p.n, user_V[v])
             ask_whether_known(known, user_V[v], item_e[e])
         if left == 0:

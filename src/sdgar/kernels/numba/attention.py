@@ -55,6 +55,7 @@ def attend(
             q, k, v = h * dim, whole + h * dim, 2 * whole + h * dim
             for t in range(start, start + length_S[s]):
                 n = t - start + 1
+                # Scores are measured from the largest, so that no exponential overflows.
                 most = np.float32(-np.inf)
                 for i in range(n):
                     a = scale * _dot(x_TE, t, q, x_TE, start + i, k, dim) + bias_HL[h, n - 1 - i]
@@ -89,6 +90,8 @@ def slopes(
                 for o in range(start, t + 1):
                     back = t - o
                     a = scale * _dot(x_TE, t, q, x_TE, o, k, dim) + bias_HL[h, back]
+                    # p is computed again, as to keep it takes T² numbers; rounding may lift a - l
+                    # above 0.
                     p = exp_negative(min(a - l_TH[t, h], np.float32(0)))
                     slope = p * (_dot(g_TD, t, q, x_TE, o, v, dim) - common)
                     grad_SHL[s, h, back] += slope

@@ -149,6 +149,8 @@ def _finish_uniform(
             size = np.int64(bins.fraction_VN[v, j])
             item_VN[v, j] = nth_unknown_near(known_E, first, low, size, r)
             ok_VN[v, j] = unknown > 0
+            # There must be an item, as it is scored like others; ``ok`` says that it does not
+            # count.
             if unknown == 0:
                 item_VN[v, j] = known.positive_E[row_VP[v, 0]]
     return None
@@ -174,6 +176,7 @@ def _finish_with_dislikes(
 ) -> Any:
     """Draw from the base, and replace some draws by disliked items."""
     finish_draws(p.base, known, tail, visits, user_V, row_VP, bins, drawn)
+    # Another stream, so that the draws of the base are the same with and without dislikes.
     own = (np.uint64(tail) & _EPOCH) | p.stream
     for v in range(visits):
         first, last = p.start_U1[user_V[v]], p.start_U1[user_V[v] + 1]

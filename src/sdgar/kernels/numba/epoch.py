@@ -171,7 +171,10 @@ def score_all(
     """
     place_K, count_K = own.place_K, own.count_K
     block, p, n = len(own.visited_K[0].visit_V), order.positives, proposal.n
+    # One thread takes the whole batch, so that its stages fill and drain only once.
     size = max(1, part_of(visits, threads, block))
+    # An empty block costs a stage next to nothing, so no stage checks whether a block has come so
+    # far.
     for k in range(_STAGES):
         count_K[k] = 0
     here, end, turn, over = 0, 0, 0, False
@@ -179,6 +182,7 @@ def score_all(
         if not over and here >= end:
             here = take(barrier_5) * size
             over = here >= visits
+            # After the last visits, some more turns finish the blocks that are still under way.
             end = turn + _STAGES - 1 if over else min(here + size, visits)
         # Every turn brings each block one stage further; block k of an earlier turn comes later.
         k = turn % _STAGES
@@ -239,8 +243,10 @@ def _write_entries(
         b, user, count = first + v, visited.user_V[v], visited.count_V[v]
         scratch.count_V[b] = count
         grad = row_at(grad_VD, b)
+        # A copy, because the row may move before the last item of the batch has used it.
         scale_row(row_at(u_VD, b), row_at(user_UCD, user), a, dim)
         scale_row(grad, row_at(item_ICD, item_VP[v, 0]), slope_pos_VP[v, 0] * a, dim)
+        # Every visit has P + N places, so that the number of an entry gives its visit.
         for i in range(p):
             item_e[b * s + i] = item_VP[v, i] if i < count else -1
             slope_e[b * s + i] = slope_pos_VP[v, i]
@@ -273,6 +279,7 @@ def part_of(visits: Any, threads: Any, block: Any) -> Any:
 @inner
 def count_up(t: Any, visits: Any, scratch: Any) -> Any:
     """Return the number of positives of a batch; thread 0 adds to the sums of the epoch."""
+    # Every thread counts: that takes less time than to wait for the number of another one.
     positives = 0
     for v in range(visits):
         positives += scratch.count_V[v]
@@ -327,6 +334,7 @@ def epoch(
             threads, barrier_5, visits, Permuted(begin, keys), tail, deal, rows, known,
             order, proposal, scores, loss, steps, tables, scratch, own,
         )  # fmt: skip
+        # Nothing moves before all is scored: gradients are taken at the parameters of the start.
         meet(barrier_5, threads)
         positives = count_up(t, visits, scratch)
         steps_before += 1

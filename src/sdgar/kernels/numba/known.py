@@ -40,6 +40,7 @@ def bit_of(user: Any, item: Any, n_items: Any, bits: Any) -> Any:
     """Return the number of the bit for a pair; a filter's number of bits is a power of two."""
     if n_items > 0:
         return np.uint64(user) * np.uint64(n_items) + np.uint64(item)
+    # The upper half of a product depends on all bits of both numbers, the lower half does not.
     key = np.uint64(user) * _HASH_A + np.uint64(item) * _HASH_B
     return (key >> _HALF) & np.uint64(len(bits) * 8 - 1)
 
@@ -47,6 +48,7 @@ def bit_of(user: Any, item: Any, n_items: Any, bits: Any) -> Any:
 @outer
 def fill(indptr_U1: Any, items_E: Any, n_items: Any, bits: Any) -> Any:
     """Set the bits of all positives."""
+    # By one thread: two of them could write to one byte at the same time, and lose a bit.
     for user in range(len(indptr_U1) - 1):
         for e in range(indptr_U1[user], indptr_U1[user + 1]):
             bit = bit_of(user, items_E[e], n_items, bits)
@@ -85,6 +87,7 @@ def is_among(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
         below = sorted_E[low + half] < item
         low = chosen(below, low + half + 1, low)
         size = chosen(below, size - half - 1, half)
+    # No early end: a wrong guess of a branch takes longer than 32 comparisons by vectors.
     found = 0
     for j in range(size):
         found += sorted_E[low + j] == item
@@ -98,6 +101,7 @@ def near_nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
     while size > SHORT:
         half = size >> 1
         middle = low + half
+        # p_j - j unknown items are below p_j, so the search needs no list of the unknown ones.
         below = sorted_E[middle] - (middle - first) <= r
         low = chosen(below, middle + 1, low)
         size = chosen(below, size - half - 1, half)

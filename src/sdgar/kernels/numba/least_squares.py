@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from sdgar.kernels.numba.rows import (
     each_place,
     everywhere,
     kind_of,
+    loop,
     muladd,
     numbers_at,
     row_at,
@@ -49,35 +50,21 @@ def add_rows(
         wide = builder.and_(n, _INT64(-WIDTH))
         for first, last, width in ((_INT64(0), wide, WIDTH), (wide, n, 1)):
 
-            def add_at(place: Any, width: int = width) -> None:
+            def add_at(place: Any, sums: list[Any], width: int = width) -> list[Any]:
                 skipped = builder.shl(place, _INT64(2))
                 target = builder.add(out, skipped)
-                sums = _Sums(builder, c, c_bytes, builder.add(x, skipped), x_bytes, width)
+                found = _Sums(builder, c, c_bytes, builder.add(x, skipped), x_bytes, width)
                 before = numbers_at(builder, target, width)
                 times = everywhere(builder, scale, width)
-                muladd(times, sums.over(rows), before).write(target)
+                muladd(times, found.over(rows), before).write(target)
+                return sums
 
-            _each(builder, first, last, width, add_at)
+            loop(builder, first, last, width, [], add_at)
         return context.get_dummy_value()
 
     address, count = types.uintp, types.int64
     takes = (address, types.float32, address, count, address, count, count, count)
     return types.void(*takes), code
-
-
-def _each(builder: Any, first: Any, last: Any, step: int, body: Callable[[Any], None]) -> None:
-    """Write a loop over places."""
-    start = builder.block
-    inside, after = builder.append_basic_block(), builder.append_basic_block()
-    builder.cbranch(builder.icmp_signed("<", first, last), inside, after)
-    builder.position_at_end(inside)
-    place = builder.phi(_INT64)
-    place.add_incoming(first, start)
-    body(place)
-    following = builder.add(place, _INT64(step))
-    place.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, last), inside, after)
-    builder.position_at_end(after)
 
 
 class _Sums:
@@ -92,35 +79,23 @@ class _Sums:
     def over(self, rows: Any) -> Numbers:
         """Write both loops, over several rows at once and over the remaining rows; add up."""
         fours = self._builder.and_(rows, _INT64(-_CHAINS))
-        nothing = Numbers(self._builder, ir.Constant(kind_of(self._width), None))
+        nothing = ir.Constant(kind_of(self._width), None)
         chains = self._loop(_INT64(0), fours, [nothing] * _CHAINS)
         (first,) = self._loop(fours, rows, chains[:1])
-        return (first + chains[1]) + (chains[2] + chains[3])
+        a, b, c, d = (Numbers(self._builder, one) for one in (first, *chains[1:]))
+        return (a + b) + (c + d)
 
-    def _loop(self, first: Any, last: Any, before: list[Numbers]) -> list[Numbers]:
+    def _loop(self, first: Any, last: Any, before: list[Any]) -> list[Any]:
         """Write one loop, which takes as many rows at once as there are sums."""
-        builder, start = self._builder, self._builder.block
-        inside, after = builder.append_basic_block(), builder.append_basic_block()
-        builder.cbranch(builder.icmp_signed("<", first, last), inside, after)
-        builder.position_at_end(inside)
-        row = builder.phi(_INT64)
-        row.add_incoming(first, start)
-        sums = [builder.phi(one.value.type) for one in before]
-        made = [
-            self._added(Numbers(builder, one), builder.add(row, _INT64(i)))
-            for i, one in enumerate(sums)
-        ]
-        following = builder.add(row, _INT64(len(before)))
-        row.add_incoming(following, inside)
-        builder.cbranch(builder.icmp_signed("<", following, last), inside, after)
-        builder.position_at_end(after)
-        ended = [builder.phi(one.value.type) for one in before]
-        for i, one in enumerate(before):
-            sums[i].add_incoming(one.value, start)
-            sums[i].add_incoming(made[i].value, inside)
-            ended[i].add_incoming(one.value, start)
-            ended[i].add_incoming(made[i].value, inside)
-        return [Numbers(builder, one) for one in ended]
+        builder = self._builder
+
+        def body(row: Any, sums: list[Any]) -> list[Any]:
+            return [
+                self._added(Numbers(builder, one), builder.add(row, _INT64(i))).value
+                for i, one in enumerate(sums)
+            ]
+
+        return loop(builder, first, last, len(before), before, body)
 
     def _added(self, before: Numbers, row: Any) -> Numbers:
         """Add the places of one row to a sum."""

@@ -126,6 +126,7 @@ def _pairwise_logistic(
                 x_B[v * n + j] = neg_VN[v, j] - pos_VP[v, i]
         _softplus_all(visits * n, x_B, f_B, g_B)
         for v in range(visits):
+            # Refused negatives are multiplied by 0 and not skipped, so that loops become vectors.
             accepted = np.float32(0)
             for j in range(n):
                 accepted += np.float32(ok_VN[v, j])
@@ -190,6 +191,7 @@ def _mean(
                 rise = np.float32(1) + (f_B[v * n + j] - mean) * through
                 slope_neg_VN[v, j] *= scale * rise * g_B[v * n + j]
             loss_V[first + v] += weight * mean
+            # Kish's effective sample size: as many equal weights would vary as much.
             effective_V[first + v] = sum_w * sum_w / sum_ww
         else:
             effective_V[first + v] = 0

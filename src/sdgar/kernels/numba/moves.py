@@ -93,12 +93,14 @@ def move_items(
     item_e, slope_e, tail_I = scratch.item_e, scratch.slope_e, scratch.tail_I
     u_VD, count_V = scratch.u_VD, scratch.count_V
     dim = item_ICD.shape[2]
+    # Entry e is of visit e // s, and a division takes longer than all else that an entry needs.
     share_n, (over_s, shift) = share / np.float32(n), reciprocal(s)
     address = item_ICD.ctypes.data
     row_bytes = np.uint64(item_ICD.shape[1] * dim * 4)
     u_address, u_bytes = u_VD.ctypes.data, np.uint64(dim * 4)
     mine = _chain(visits * s, item_e, own, shares, tail_I, next_e, list_e)
     for k in range(mine):
+        # Rows come in the order of the batch, which no processor can foresee.
         if k + _AHEAD < mine:
             ahead = list_e[k + _AHEAD]
             prefetch_row(address, np.int64(item_e[ahead]), row_bytes, row_bytes)
@@ -108,6 +110,7 @@ def move_items(
             prefetch_bias(scores, item_e[ahead])
         e = np.int64(list_e[k])
         item = np.int64(item_e[e])
+        # Left as it was found, so that no batch begins with a pass over all items.
         tail_I[item] = -1
         reg, slope, c, v = np.float32(0), np.float32(0), np.float32(0), np.int64(0)
         single = True
@@ -115,6 +118,7 @@ def move_items(
             v = quotient(e, over_s, shift)
             c = share * slope_e[e]
             slope += c
+            # L2 weighs a positive once, and a negative by 1/N of the positives of its visit.
             reg += chosen(e - v * s >= p, np.float32(count_V[v]) * share_n, share)
             e = np.int64(next_e[e])
             if e >= 0:
@@ -149,6 +153,7 @@ def move_users(
         e = np.int64(list_e[k])
         row = np.int64(place_e[e])
         tail_R[row] = -1
+        # As for items: the chain is added up, and its last gradient goes into the step itself.
         reg, v = np.float32(0), quotient(e, over_f, shift)
         single = True
         while e >= 0:

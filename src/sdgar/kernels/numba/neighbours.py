@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer
 from sdgar.kernels.numba.rows import Number64, Numbers, Row64, each_place, row_at
+from sdgar.kernels.numba.topk import sink
 
 _AT_ONCE = 8
 """The numbers of a system that are computed at a time."""
@@ -36,6 +37,7 @@ def _count(
             left *= own_E[e]
         for f in range(begin, end):
             other, term = item_E[f], left * weight_E[f] if weighted else left
+            # A sum of 0 marks an item that was not met, so that no second array is looked at.
             if sum_I[other] == 0 and term > 0:
                 met_I[met] = other
                 met += 1
@@ -59,26 +61,6 @@ def roots(
     return None
 
 
-@inner
-def _sink(value_K: Any, item_K: Any, size: Any, value: Any, item: Any) -> Any:
-    """Put an entry at the root of a heap whose root is the least value, the last item on ties."""
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and (
-            value_K[child + 1] < value_K[child]
-            or (value_K[child + 1] == value_K[child] and item_K[child + 1] > item_K[child])
-        ):
-            child += 1
-        if value < value_K[child] or (value == value_K[child] and item > item_K[child]):
-            break
-        value_K[at], item_K[at] = value_K[child], item_K[child]
-        at = child
-    value_K[at], item_K[at] = value, item
-
-
 @outer
 def nearest(
     first: Any, last: Any, start_I1: Any, user_E: Any, own_E: Any, start_U1: Any, item_E: Any,
@@ -87,41 +69,31 @@ def nearest(
 ) -> Any:  # fmt: skip
     """Find the k items j with the largest G_ij / (√(G_ii G_jj) + shrink), and their G_ij.
 
-    The items are in ascending order.
-
-    An item with fewer neighbours has -1 for the rest.
+    The items are in ascending order. An item with fewer neighbours has -1 for the rest.
     """
     k = near_IK.shape[1]
     for i in range(first, last):
         met = _count(i, start_I1, user_E, own_E, start_U1, item_E, weight_E, d_L, sum_I, met_I)
-        size = 0
+        value_K[:], heap_K[:] = -np.inf, -1
         for m in range(met):
             j = met_I[m]
-            if j == i:
-                continue
             value = sum_I[j] / (root_I[i] * root_I[j] + shrink)
-            if size < k:
-                # A heap that is not full yet grows by a leaf that rises.
-                at = size
-                size += 1
-                while at > 0:
-                    parent = (at - 1) // 2
-                    if value_K[parent] < value or (value_K[parent] == value and heap_K[parent] < j):
-                        break
-                    value_K[at], heap_K[at] = value_K[parent], heap_K[parent]
-                    at = parent
-                value_K[at], heap_K[at] = value, j
-            elif value > value_K[0] or (value == value_K[0] and j < heap_K[0]):
-                _sink(value_K, heap_K, k, value, j)
-        for n in range(1, size):  # a few numbers, by insertion
-            item, at = heap_K[n], n
+            if j != i and (value > value_K[0] or (value == value_K[0] and j < heap_K[0])):
+                sink(value_K, heap_K, k, value, j)
+        size = 0
+        for n in range(k):  # a few numbers, by insertion
+            item, at = heap_K[n], size
+            if item < 0:
+                continue
             while at > 0 and heap_K[at - 1] > item:
                 heap_K[at] = heap_K[at - 1]
                 at -= 1
             heap_K[at] = item
+            size += 1
         for n in range(k):
             near_IK[i, n] = heap_K[n] if n < size else -1
             both_IK[i, n] = sum_I[heap_K[n]] if n < size else 0.0
+        # Only what was met is cleared, so that a row costs its own terms and not all items.
         for m in range(met):
             sum_I[met_I[m]] = 0.0
     return None
@@ -223,6 +195,7 @@ def solve(
             end = min(p + 4, size)
             for q in range(p, end):
                 row, n = _from(a_KN, q, q), width - (q & -_AT_ONCE)
+                # Rows of one group of four depend on each other, and are finished one by one.
                 for o in range(p, q):
                     _less(row, _from(a_KN, o, q), a_KN[o, q], n)
                 _over(row, np.sqrt(a_KN[q, q]), n)

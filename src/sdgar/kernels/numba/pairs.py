@@ -61,6 +61,7 @@ def _by_digits(
     place_PG[:] = 0
     for e in range(first, last):
         key = other_key_E[e]
+        # One pass counts all digits, as their counts do not depend on the order of rows.
         for p in range(len(place_PG)):
             place_PG[p, (key >> (p * bits)) & mask] += 1
     for p in range(len(place_PG)):
@@ -143,6 +144,7 @@ def sort(
     if t == 0:
         _starts(count_TB, first_B1)
     meet(barrier_5, threads)
+    # Each thread has its own places in every bucket, so it writes without locks, and in order.
     for n in range(begin, end):
         key = np.int64(first_N[n]) * n_columns + np.int64(second_N[n])
         place = count_TB[t, key >> shift]

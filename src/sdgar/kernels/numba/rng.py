@@ -37,6 +37,7 @@ def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
     c0, c1 = np.uint64(row) & _MASK, np.uint64(row) >> _SHIFT
     c2, c3 = np.uint64(slot), np.uint64(tail)
     for _ in range(10):
+        # Factors of 32 bits in words of 64: the product has both halves, whatever the processor.
         a, b = c0 * _ROUND_A, c2 * _ROUND_B
         c0, c1, c2, c3 = (b >> _SHIFT) ^ c1 ^ k0, b & _MASK, (a >> _SHIFT) ^ c3 ^ k1, a & _MASK
         k0, k1 = (k0 + _KEY_A) & _MASK, (k1 + _KEY_B) & _MASK
@@ -68,6 +69,7 @@ def permuted(n: Any, keys: Any, left_bits: Any, right_bits: Any, place: Any) -> 
     left_mask = (np.uint64(1) << left_bits) - np.uint64(1)
     right_mask = (np.uint64(1) << right_bits) - np.uint64(1)
     x = np.uint64(place)
+    # Numbers from n on go through the network again, on average less than once.
     while True:
         left, right = x >> right_bits, x & right_mask
         for i in range(0, len(keys), 2):
@@ -161,6 +163,7 @@ def words_of_all(n: Any, seed: Any, tail: Any, first_VN: Any, second_VN: Any, bo
             skipped = np.uint64(done) * _BYTES
             _eight_words(seed, tail, first + skipped, second + skipped, both + skipped)
             done += _at_once()
+    # The rest, or all of them on a processor without AVX2.
     for e in range(done, n):
         first_e[e], second_e[e], w2, w3 = words(seed, first_e[e], second_e[e], tail)
         both_e[e] = (w2 << _HALF) | w3

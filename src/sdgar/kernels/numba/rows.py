@@ -209,43 +209,30 @@ class _Loops:
 
     def _loop(self, first: Any, last: Any, width: int, before: list[Any]) -> list[Any]:
         """Write one loop; return the sums that it ends with."""
-        builder, start = self._builder, self._builder.block
-        body, after = builder.append_basic_block(), builder.append_basic_block()
-        numbers = self._numbers(width)
-        builder.cbranch(builder.icmp_signed("<", first, last), body, after)
-        builder.position_at_end(body)
-        place = builder.phi(_INT64)
-        place.add_incoming(first, start)
-        sums = [builder.phi(one.type) for one in before]
-        addresses = [
-            self._address(kind, one, place)
-            for kind, one in zip(self._kinds, self._given, strict=True)
-        ]
-        values = [
-            numbers[i] if address is None else numbers_at(builder, address, width, self._of)
-            for i, address in enumerate(addresses)
-        ]
-        if sums:
-            so_far = tuple(Numbers(builder, one) for one in sums)
-            made = self._equation(so_far if len(sums) > 1 else so_far[0], *values)
-        else:
-            made = self._equation(*values)
-        made = made if isinstance(made, tuple) else (made,)
-        for i, one in enumerate(made):
+        builder, numbers = self._builder, self._numbers(width)
+
+        def body(place: Any, sums: list[Any]) -> list[Any]:
+            skipped = builder.shl(place, _INT64(_SHIFT[self._of]))
+            addresses = [
+                None if kind.startswith("Number") else builder.add(start, skipped)
+                for kind, start in zip(self._kinds, self._given, strict=True)
+            ]
+            values = [
+                numbers[i] if address is None else numbers_at(builder, address, width, self._of)
+                for i, address in enumerate(addresses)
+            ]
             if sums:
-                sums[i].add_incoming(before[i], start)
-                sums[i].add_incoming(one.value, body)
-            else:
-                one.write(addresses[i])
-        following = builder.add(place, _INT64(width))
-        place.add_incoming(following, body)
-        builder.cbranch(builder.icmp_signed("<", following, last), body, after)
-        builder.position_at_end(after)
-        ended = [builder.phi(one.type) for one in before]
-        for i, one in enumerate(ended):
-            one.add_incoming(before[i], start)
-            one.add_incoming(made[i].value, body)
-        return ended
+                so_far = tuple(Numbers(builder, one) for one in sums)
+                values.insert(0, so_far if len(sums) > 1 else so_far[0])  # type: ignore[arg-type]
+            made = self._equation(*values)
+            made = made if isinstance(made, tuple) else (made,)
+            if sums:
+                return [one.value for one in made]
+            for address, one in zip(addresses, made, strict=False):
+                one.write(address)
+            return []
+
+        return loop(self._builder, first, last, width, before, body)
 
     def _numbers(self, width: int) -> list[Numbers | None]:
         """Return the numbers that are the same at every place, and none for rows."""
@@ -254,11 +241,39 @@ class _Loops:
             for kind, one in zip(self._kinds, self._given, strict=True)
         ]
 
-    def _address(self, kind: str, start: Any, place: Any) -> Any:
-        """Return where the numbers of a row are at a place; none for a number."""
-        if kind.startswith("Number"):
-            return None
-        return self._builder.add(start, self._builder.shl(place, _INT64(_SHIFT[self._of])))
+
+def loop(
+    builder: Any,
+    first: Any,
+    last: Any,
+    step: int,
+    before: list[Any],
+    body: Callable[[Any, list[Any]], list[Any]],
+) -> list[Any]:
+    """Write a loop over places; return the sums that it ends with.
+
+    ``body`` writes the code of one place, from the sums before it, and returns those after it.
+    """
+    start = builder.block
+    inside, after = builder.append_basic_block(), builder.append_basic_block()
+    builder.cbranch(builder.icmp_signed("<", first, last), inside, after)
+    builder.position_at_end(inside)
+    place = builder.phi(_INT64)
+    place.add_incoming(first, start)
+    sums = [builder.phi(one.type) for one in before]
+    made = body(place, sums)
+    following = builder.add(place, _INT64(step))
+    end = builder.block  # the body may have written loops of its own
+    place.add_incoming(following, end)
+    builder.cbranch(builder.icmp_signed("<", following, last), inside, after)
+    builder.position_at_end(after)
+    ended = [builder.phi(one.type) for one in before]
+    for one, was, now, at_last in zip(sums, before, made, ended, strict=True):
+        one.add_incoming(was, start)
+        one.add_incoming(now, end)
+        at_last.add_incoming(was, start)
+        at_last.add_incoming(now, end)
+    return ended
 
 
 def _vector(of: Any) -> Any:
@@ -278,6 +293,7 @@ def kind_of(width: int, of: Any = _FLOAT) -> Any:
 
 def numbers_at(builder: Any, address: Any, width: int, of: Any = _FLOAT) -> Numbers:
     """Read the numbers at so many places."""
+    # Rows begin at any number, so a vector is only as aligned as one of its numbers.
     value = builder.load(builder.inttoptr(address, kind_of(width, of).as_pointer()))
     value.align = 1 << _SHIFT[of]
     return Numbers(builder, value)
@@ -295,6 +311,7 @@ def everywhere(builder: Any, number: Any, width: int) -> Numbers:
 
 def _added_up(builder: Any, vector: Any) -> Any:
     """Return the sum of a vector: one half and the other, until one number is left."""
+    # By halves, in one order on every processor, however wide its own vectors are.
     width = vector.type.count
     while width > 1:
         half = width // 2

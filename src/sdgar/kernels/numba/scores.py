@@ -72,6 +72,7 @@ def prefetch_bias(scores: Any, item: Any) -> Any:
 def prefetch_item(scores: Any, tables: Any, item: Any) -> Any:
     """Prefetch what a score needs of an item."""
     item_ICD = tables.item_ICD
+    # A score reads the vector alone, the first part of a row; the state of the step comes later.
     size = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
     prefetch_row(item_ICD.ctypes.data, item, size, np.uint64(item_ICD.shape[2] * 4))
     prefetch_bias(scores, item)

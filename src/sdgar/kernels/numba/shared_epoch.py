@@ -109,6 +109,7 @@ def deal_out(begin: Any, visits: Any, keys: Any, order: Any, dealt: Any) -> Any:
     for v in range(visits):
         visit = permuted(order.n_visits, keys, order.left_bits, order.right_bits, begin + v)
         dealt.visit_V[v] = visit
+        # Shards are few, and a search by halves would be guessed wrong half of the time.
         s = 0
         while visit >= edge_S1[s + 1]:
             s += 1
@@ -210,6 +211,7 @@ def _move(
     """Step shares of the items, and own users."""
     share = np.float32(1) / np.float32(count_up(t, visits, scratch))
     now, words_5 = steps_at(steps, step), array_of(shared.words_5)
+    # Items are shared by the machine, and users belong to this process: two counters of parts.
     mine = take(words_5)
     while mine < shared.threads:
         move_items(

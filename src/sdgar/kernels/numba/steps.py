@@ -228,6 +228,7 @@ def _turn_lazy_adam(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
 ) -> Any:  # fmt: skip
     dim, theta, g = table_RCD.shape[2], row_at(table_RCD, row), g_D.ctypes.data
+    # Adam needs each number of the gradient, so its part along θ is taken off before the step.
     add_row(g, row_at(u_VD, v), c, dim)
     add_row(g, theta, -dot_rows(g, theta, dim), dim)
     move(step, table_RCD, row, g_D, np.float32(0), u_VD, v, np.float32(0))
@@ -276,6 +277,7 @@ def _move_lazy_adam(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
 ) -> Any:  # fmt: skip
     dim = table_RCD.shape[2]
+    # θ, m and v are side by side: one address, and cache lines that follow each other.
     theta, size = row_at(table_RCD, row), np.uint64(dim * 4)
     _adam_step(
         theta, theta + size, theta + size + size, g_D.ctypes.data, row_at(u_VD, v), c, reg,

@@ -219,9 +219,11 @@ def sweep(
             if norm_B[b] * longest_G[g] + most_G[g] < edge_B[b]:
                 continue
             _products(p_BD[b], q_PD[start:stop], product_T)
+            # One test for the tile, by vectors; in most tiles nothing has to be looked at alone.
             if not _any_above(product_T, a_B[b], c_T, bias_T, edge_B[b]):
                 continue
             for p in range(start, stop):
+                # The edge may have risen since the test of the tile.
                 if np.float32(product_T[p - start]) * c_P[p] * a_B[b] + bias_P[p] < edge_B[b]:
                     continue
                 i = item_P[p]

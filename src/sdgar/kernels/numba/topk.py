@@ -160,6 +160,7 @@ def finish_rows(
             j = own_E[e]
             for f in range(weight_start_I1[j], weight_start_I1[j + 1]):
                 scores_BI[c, weight_column_F[f]] += scale * weight_F[f]
+        # The row is still in the cache, and is ranked before the next one takes its place.
         bad = select_rows(
             scores_BI, starts_B, ends_B, seen_E, blocked_I, c, c + 1, items_BK, top_BK
         )
@@ -244,8 +245,5 @@ def select_candidates(
             state_I[seen_E[e]] = 0
         if not finite:
             return row
-        for size in range(k - 1, 0, -1):
-            score, item_at = score_K[size], item_K[size]
-            score_K[size], item_K[size] = score_K[0], item_K[0]
-            sink(score_K, item_K, size, score, item_at)
+        in_order(score_K, item_K)
     return -1

@@ -114,6 +114,8 @@ def prefetch_visits(visits: Any, order: Any, rows: Any, visited: Any) -> Any:
     for v in range(visits):
         visit = np.uint64(visited.visit_V[v])
         if order.positives == 1:
+            # User and item are side by side, so that a visit waits for one cache line and not for
+            # two.
             prefetch(pair_E2 + visit * _EIGHT)
         else:
             prefetch(user_V + visit * _FOUR)
@@ -148,6 +150,7 @@ def find_rows(
     for v in range(visits):
         visit, user = visited.visit_V[v], visited.user_V[v]
         prefetch_fields(tables, user)
+        # The first known items: most histories are so short that these are all.
         prefetch(known_E + np.uint64(known.indptr_U1[user]) * _FOUR)
         count_V[v] = positives_at(order, indptr_U1, visit)
         if order.positives == 1:
@@ -166,6 +169,7 @@ def find_positives(visits: Any, rows: Any, scores: Any, tables: Any, visited: An
     """Find the positives of the visits with their weights, and prefetch their vectors."""
     weight_E, weight_VP = rows.weight_E, visited.weight_VP
     for v in range(visits):
+        # A place without a positive weighs 0, so that losses need not know where a visit ends.
         for i in range(weight_VP.shape[1]):
             weight_VP[v, i] = 0
         for i in range(visited.count_V[v]):

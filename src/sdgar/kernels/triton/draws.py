@@ -193,6 +193,7 @@ def draw_visits(
         failed = wanted
         t = 0
         left = 1
+        # A tile tries again as long as one of its lanes has no negative yet.
         while (t < TRIES) & (left > 0):
             w0, w1, w2, w3 = words(seed, row_N, t * N + slot, tail)
             drawn = _one(
@@ -203,6 +204,7 @@ def draw_visits(
             failed = failed & _is_known(items_E, first_N, stop_N, item, failed, steps)
             left = tl.max(tl.max(failed.to(tl.int32), axis=1), axis=0)
             t += 1
+    # One number says which row it is and whether it counts: ~row is below -1, and -1 is no row.
     code = n_users + item
     code = tl.where(there[:, None], tl.where(failed, ~code, code), -1).to(tl.int32)
     held_N = inside[:, None] & (n < N)[None, :]

@@ -41,6 +41,7 @@ def _fixed(x: tl.tensor, scale: tl.tensor) -> tl.tensor:
 def claim(claim_R: tl.tensor, code: tl.tensor, at: tl.tensor) -> tl.tensor:
     """claim_R[row] ← max(1 + at) over the entries that name the row."""
     row = tl.where(code < -1, ~code, code)
+    # Relaxed, here and below: the next kernel begins after all memory of this one is written.
     tl.atomic_max(claim_R + row, at + 1, mask=row >= 0, sem="relaxed")
 
 
@@ -126,6 +127,7 @@ def add_gradients(
     slot = tl.load(claim_R + user, mask=there, other=0) - 1 - first
     slot_P = tl.load(claim_R + pos, mask=present, other=0) - 1 - first
     slot_N = tl.load(claim_R + neg, mask=drawn, other=0) - 1 - first
+    # Offsets of 32 bits are faster, and enough for all but the largest tables.
     if WIDE:
         user, pos, neg = user.to(tl.int64), pos.to(tl.int64), neg.to(tl.int64)
         slot, slot_P, slot_N = slot.to(tl.int64), slot_P.to(tl.int64), slot_N.to(tl.int64)
@@ -155,6 +157,7 @@ def add_gradients(
     loss = tl.where(present, loss * omega, 0.0)
 
     g_u = context_gradient(g_pos, g_neg, u, v_pos, v_neg, bare_pos, bare_neg, tau, SCORE)
+    # Whole numbers add up to the same sum in any order, as threads come in any order.
     g_u = _fixed(g_u, scale)
     g_vpos = _fixed(item_gradients(g_pos, u, v_pos, bare_pos, tau, SCORE), scale)
     g_vneg = _fixed(item_gradients(g_neg, u, v_neg, bare_neg, tau, SCORE), scale)
@@ -280,6 +283,7 @@ def move_rows(
         tl.store(flag, 1)
     tl.store(theta_RD + at, moved, mask=wanted)
     tl.store(bias_I + item, moved_bias, mask=has_bias)
+    # Slots are left at 0, so that no step begins with a pass over the buffers.
     tl.store(into, tl.zeros((TILE, DD), tl.int64), mask=wanted)
     tl.store(grad_L + entry, tl.zeros((TILE,), tl.int64), mask=has_bias)
     tl.store(touch_L + entry, tl.zeros((TILE,), tl.int32), mask=there)

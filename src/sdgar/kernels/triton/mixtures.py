@@ -166,6 +166,7 @@ def _log_average(
     k = tl.arange(0, KK)
     every = tl.arange(0, SS)
     terms = tl.load(term_BS + b * n_samples + every, mask=every < n_samples, other=-float("inf"))
+    # Measured from the largest term, so that no exponential overflows.
     top = tl.max(terms, axis=0)
     shift = tl.where(tl.abs(top) < float("inf"), top, 0.0)
     total = tl.zeros((KK,), tl.float32)

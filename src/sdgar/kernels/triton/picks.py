@@ -55,6 +55,7 @@ def pick_negatives(
     user = tl.load(source, mask=inside, other=-1)
     in_P = inside[:, None] & (p < P)[None, :]
     pos_P = tl.load(source[:, None] + 1 + p[None, :], mask=in_P, other=-1)
+    # One program copies the context and the positives, which all programs of a visit share.
     if j == 0:
         tl.store(into, user, mask=inside)
         tl.store(into[:, None] + 1 + p[None, :], pos_P, mask=in_P)

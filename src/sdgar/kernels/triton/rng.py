@@ -59,6 +59,7 @@ def permuted(
     """
     x = _network(keys, place.to(tl.uint32), ROUNDS, LEFT_BITS, RIGHT_BITS)
     walks = tl.max((x.to(tl.int64) >= n).to(tl.int32), axis=0)
+    # Lanes that are inside keep what they have while others of the tile walk on.
     while walks > 0:
         again = _network(keys, x, ROUNDS, LEFT_BITS, RIGHT_BITS)
         x = tl.where(x.to(tl.int64) >= n, again, x)

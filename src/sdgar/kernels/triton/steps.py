@@ -31,6 +31,7 @@ def lazy_adam(
 
     ``rate`` is η / (1 - β₁ᵗ) and ``correct`` is 1 / √(1 - β₂ᵗ).
     """
+    # ``gain`` is 1 - β from the host, which taken in float32 would lose four digits.
     m = beta1 * tl.load(first, mask=wanted, other=0.0) + gain1 * g
     v = beta2 * tl.load(second, mask=wanted, other=0.0) + gain2 * g * g
     tl.store(first, m, mask=wanted)
