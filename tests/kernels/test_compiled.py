@@ -151,7 +151,7 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path):
 
 
 def test_the_parts_of_numba_that_may_change_are_there():
-    """``compiled.py`` and ``records.py`` need more than Numba's public interface promises."""
+    """``compiled.py`` and ``record_access.py`` need more than Numba's public interface promises."""
     dependencies = tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
     (numba,) = (one for one in dependencies if one.startswith("numba"))
     assert "<" in numba

@@ -12,7 +12,8 @@ from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.records import Record, array_of
+from sdgar.kernels.record_access import array_of
+from sdgar.kernels.records import Record
 
 
 class _Part(NamedTuple):

@@ -31,6 +31,7 @@ from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRew
 from numba.core.untyped_passes import InlineClosureLikes, InlineInlinables
 from numba.extending import overload
 
+from sdgar.kernels import record_access as record_access  # registers how kernels read records
 from sdgar.kernels.cache import not_kept, safe_folder
 from sdgar.kernels.records import records_of
 

@@ -30,7 +30,7 @@ from sdgar.kernels.numba.moves import move_items, move_users, steps_at
 from sdgar.kernels.numba.rng import permuted
 from sdgar.kernels.numba.threads import meet, take
 from sdgar.kernels.numba.visits import deliver, name_visits
-from sdgar.kernels.records import array_of
+from sdgar.kernels.record_access import array_of
 
 
 @inner
