@@ -74,22 +74,31 @@ def nearest(
     k = near_IK.shape[1]
     for i in range(first, last):
         met = _count(i, start_I1, user_E, own_E, start_U1, item_E, weight_E, d_L, sum_I, met_I)
-        value_K[:], heap_K[:] = -np.inf, -1
+        size = 0
         for m in range(met):
             j = met_I[m]
-            value = sum_I[j] / (root_I[i] * root_I[j] + shrink)
-            if j != i and (value > value_K[0] or (value == value_K[0] and j < heap_K[0])):
-                sink(value_K, heap_K, k, value, j)
-        size = 0
-        for n in range(k):  # a few numbers, by insertion
-            item, at = heap_K[n], size
-            if item < 0:
+            if j == i:
                 continue
+            value = sum_I[j] / (root_I[i] * root_I[j] + shrink)
+            if size < k:
+                # A heap that is not full yet grows by a leaf that rises.
+                at = size
+                size += 1
+                while at > 0:
+                    parent = (at - 1) // 2
+                    if value_K[parent] < value or (value_K[parent] == value and heap_K[parent] < j):
+                        break
+                    value_K[at], heap_K[at] = value_K[parent], heap_K[parent]
+                    at = parent
+                value_K[at], heap_K[at] = value, j
+            elif value > value_K[0] or (value == value_K[0] and j < heap_K[0]):
+                sink(value_K, heap_K, k, value, j)
+        for n in range(1, size):  # a few numbers, by insertion
+            item, at = heap_K[n], n
             while at > 0 and heap_K[at - 1] > item:
                 heap_K[at] = heap_K[at - 1]
                 at -= 1
             heap_K[at] = item
-            size += 1
         for n in range(k):
             near_IK[i, n] = heap_K[n] if n < size else -1
             both_IK[i, n] = sum_I[heap_K[n]] if n < size else 0.0
