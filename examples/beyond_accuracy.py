@@ -1,4 +1,4 @@
-"""More to measure than accuracy: what a list shows, to whom, and what diversity costs.
+"""More to measure than accuracy: what a list shows, to which users, and what diversity costs.
 
 Run: python examples/beyond_accuracy.py
 """
@@ -18,7 +18,7 @@ METRICS = [
 
 
 def films() -> tuple[sdgar.Interactions, dict[int, dict[str, str]]]:
-    """Made-up events of users who like two of eight genres, and the genres of the items."""
+    """Synthetic events of users who like two of eight genres, and the genres of the items."""
     rng = np.random.default_rng(0)
     genre = rng.integers(0, 8, 400)
     weight = 1 / (1 + np.arange(400))
@@ -32,7 +32,7 @@ def films() -> tuple[sdgar.Interactions, dict[int, dict[str, str]]]:
 
 
 def main() -> dict[str, dict[str, float]]:
-    """Metrics of most popular, of EASE, and of EASE for those who have many items at hand."""
+    """Metrics of most popular, of EASE, and of EASE for users who have many items at hand."""
     events, facts = films()
     train, test = sdgar.split(events, "paper", seed=0)
     found = {}

@@ -9,7 +9,7 @@ import sdgar
 
 
 def listening() -> sdgar.Interactions:
-    """Made-up events: everybody likes one of eight genres, lively by day and calm at night."""
+    """Synthetic events: everybody likes one of eight genres, lively by day and calm at night."""
     rng = np.random.default_rng(0)
     genre, calm = np.arange(320) % 8, np.arange(320) // 8 % 2 == 1
     rows = [

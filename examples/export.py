@@ -78,8 +78,8 @@ def from_faiss(folder: Path, users: list[Any], k: int) -> list[list[Any]]:
         row = number[user]
         left_out = known[start[row] : start[row + 1]].astype(np.int64)
         others = faiss.IDSelectorNot(faiss.IDSelectorBatch(left_out))
-        asked = faiss.SearchParameters(sel=others)
-        _, found = index.search(queries[row : row + 1], min(k, len(items)), params=asked)
+        parameters = faiss.SearchParameters(sel=others)
+        _, found = index.search(queries[row : row + 1], min(k, len(items)), params=parameters)
         lists.append(items[found[0][found[0] >= 0]].tolist())
     return lists
 
@@ -93,8 +93,8 @@ def from_onnx(folder: Path, users: list[Any], k: int) -> list[list[Any]]:
     number = {user: row for row, user in enumerate(ids.tolist())}
     lists = []
     for user in users:
-        asked = {"user": np.array([number[user]]), "k": np.array([k])}
-        found, _ = session.run(["items", "scores"], asked)
+        inputs = {"user": np.array([number[user]]), "k": np.array([k])}
+        found, _ = session.run(["items", "scores"], inputs)
         lists.append(items[found[found >= 0]].tolist())
     return lists
 

@@ -9,7 +9,7 @@ import sdgar
 
 
 def films() -> tuple[sdgar.Interactions, sdgar.Features]:
-    """Made-up events of users who like two of twelve genres; most items are rare."""
+    """Synthetic events of users who like two of twelve genres; most items are rare."""
     rng = np.random.default_rng(0)
     genre = rng.integers(0, 12, 2000)
     tastes = rng.integers(0, 12, (500, 2))

@@ -9,7 +9,7 @@ import sdgar
 
 
 def shop() -> dict[str, list]:
-    """Made-up events: users buy little, of their kind, and pass over much of what is not.
+    """Synthetic events: users buy little, of their kind, and pass over much of what is not.
 
     Even users like even items, and odd users odd ones.
     """
@@ -26,7 +26,7 @@ def shop() -> dict[str, list]:
 
 
 def main() -> dict[str, float]:
-    """Say how often lists hold what was passed over, and what is of the wrong kind."""
+    """Return how often lists hold what was passed over, and what is of the wrong kind."""
     events = shop()
     # "pass" is a word of this shop. Skip, return, dislike, hide and their like are known.
     data = sdgar.read(events, dislike_kinds=("pass",), verbose=False)

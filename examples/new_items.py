@@ -9,7 +9,7 @@ import sdgar
 
 
 def films() -> tuple[sdgar.Interactions, sdgar.Features]:
-    """Made-up events of users who like films of two genres and of about one length."""
+    """Synthetic events of users who like films of two genres and of about one length."""
     rng = np.random.default_rng(0)
     genre, length = rng.integers(0, 8, 400), rng.normal(size=400)
     pairs = []
@@ -43,7 +43,7 @@ def main() -> dict[str, float]:
     first, rest = test[is_cold & (place < 5)], test[is_cold & (place >= 5)]
     by_both = by_genre.add_items(first, skip_unknown=True)
 
-    # What is popular knows nothing of them, and lists them in the order of their ids.
+    # Most popular has no events of them, and ranks them in the order of their ids.
     at_random = sdgar.MostPopular().fit(train).add_items(features=features)
     models = {
         "at random": at_random, "by genre": by_genre, "by genre and five events": by_both,

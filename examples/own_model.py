@@ -30,7 +30,7 @@ class Bilinear(torch.nn.Module):
 
 
 def main() -> dict[str, float]:
-    """NDCG@10 with uniform negatives and with those of the generator."""
+    """NDCG@10 with uniform negatives and with negatives of the generator."""
     parts = sdgar.split(sdgar.synthetic("demo"), "paper", seed=0)
     found = {}
     for sampler in ("uniform", "decomposable"):

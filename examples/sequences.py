@@ -9,7 +9,7 @@ import sdgar
 
 
 def walks(n_users: int = 200, n_items: int = 40, steps: int = 8) -> sdgar.Interactions:
-    """Made-up events: everybody walks a circle of items, from a place of their own.
+    """Synthetic events: everybody walks a circle of items, each from another place.
 
     At times two steps at once. What comes next depends on the last item, not on the user.
     """

@@ -24,7 +24,7 @@ from sdgar.errors import (
     exhausted,
     unknown_name,
 )
-from sdgar.lab.comparison import COLD, Comparison, Failure, Measured, stand
+from sdgar.lab.comparison import COLD, ComparedSystems, Failure, Measured, stand
 from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.tune import MARK, Tuned, require_optuna, tune, with_settings
 from sdgar.runs.run import fit_by, loop_of, require_folding
@@ -51,7 +51,7 @@ def compare(
     overwrite: bool = False,
     watch: Watch | None = None,
     stop: Stop = never,
-) -> Comparison:
+) -> ComparedSystems:
     """Train every system by the protocol with every seed, and read the test rows once a run.
 
     With ``trials``, each system's settings are first searched on validation rows, all with the

@@ -155,7 +155,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ComparedSystems:
     """Systems on the same rows, the best first, then the failed ones."""
 
     conditions: Conditions
@@ -240,7 +240,7 @@ def stand(
     failures: Sequence[Failure],
     conditions: Conditions,
     against: str | None,
-) -> Comparison:
+) -> ComparedSystems:
     """Sort by the mean over folds and seeds, and compare every system with the best or a named one.
 
     d_u = a's metric for user u, over seeds and folds - the same of b's
@@ -278,7 +278,7 @@ def stand(
                 versus=versus,
             )
         )
-    return Comparison(
+    return ComparedSystems(
         conditions=conditions,
         against=against,
         standings=tuple(standings),

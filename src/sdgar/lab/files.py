@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sdgar.data.tables import to_table, write_table
 from sdgar.errors import ResourceError
 from sdgar.evaluation.measures import MEASURES
-from sdgar.lab.comparison import Comparison, Standing
+from sdgar.lab.comparison import ComparedSystems, Standing
 from sdgar.runs.figures import BLUE, GREY, ORANGE, new_figure
 from sdgar.storage.files import replacing
 
@@ -28,7 +28,7 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def save(comparison: Comparison, out: Path) -> str | None:
+def save(comparison: ComparedSystems, out: Path) -> str | None:
     """Write the table as JSON, CSV and Markdown and draw it; return why it could not be drawn."""
     texts = {
         "json": json.dumps(comparison.as_dict(), indent=2, allow_nan=False) + "\n",
@@ -50,19 +50,19 @@ def save(comparison: Comparison, out: Path) -> str | None:
     return None
 
 
-def save_csv(comparison: Comparison, file: Path) -> None:
+def save_csv(comparison: ComparedSystems, file: Path) -> None:
     """Write the table with a column for every metric."""
     write_table(to_table(columns(comparison)), file)
 
 
-def save_latex(comparison: Comparison, file: Path) -> None:
+def save_latex(comparison: ComparedSystems, file: Path) -> None:
     """Write the table as LaTeX."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with replacing(file) as temporary:
         temporary.write_text(latex(comparison), encoding="utf-8")
 
 
-def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+def table(comparison: ComparedSystems) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of the table for people."""
     cells = _cells(comparison)
     head = [*cells, "seconds", "engine", "settings"]
@@ -75,7 +75,7 @@ def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
-def _cells(comparison: Comparison) -> dict[str, Callable[[Standing], str]]:
+def _cells(comparison: ComparedSystems) -> dict[str, Callable[[Standing], str]]:
     """Return the columns that all tables for people have, each as the text of a cell."""
 
     def difference(standing: Standing) -> str:
@@ -98,7 +98,7 @@ def _cells(comparison: Comparison) -> dict[str, Callable[[Standing], str]]:
     }
 
 
-def columns(comparison: Comparison) -> dict[str, list[Any]]:
+def columns(comparison: ComparedSystems) -> dict[str, list[Any]]:
     """Return the table with a column for every metric, for CSV."""
     rows = []
     for one in comparison.standings:
@@ -124,7 +124,7 @@ def columns(comparison: Comparison) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def markdown(comparison: Comparison) -> str:
+def markdown(comparison: ComparedSystems) -> str:
     """Return the table and what its numbers mean, as Markdown."""
     head, rows = table(comparison)
     rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
@@ -134,7 +134,7 @@ def markdown(comparison: Comparison) -> str:
     return "\n".join([*lines, "", said, "", *kinds, ""])
 
 
-def comparison_figure(comparison: Comparison) -> Figure:
+def comparison_figure(comparison: ComparedSystems) -> Figure:
     """Return a figure of each system's mean and runs, and of the differences to one system.
 
     Intervals are 95 % over users. Users differ from one another far more than systems do, so the
@@ -164,7 +164,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
     return figure
 
 
-def latex(comparison: Comparison) -> str:
+def latex(comparison: ComparedSystems) -> str:
     """Return a table for the package booktabs: the best of every metric in bold.
 
     It has what the printed table has: the main metric with its 95 % interval over users, the

@@ -47,7 +47,7 @@ from sdgar.show.printed import command
 from sdgar.storage.remote import is_remote
 
 if TYPE_CHECKING:
-    from sdgar.lab.comparison import Comparison
+    from sdgar.lab.comparison import ComparedSystems
 
 _FILLED = {"files", "system", "settings", "set", "out", "overwrite", "json", "explain_metrics"}
 """Parameters of ``sdgar train`` that the printed command has anyway, or leaves out."""
@@ -185,7 +185,9 @@ def compare(
         raise typer.Exit(found.failures[0].exit_code)
 
 
-def _report(screen: Screen, context: typer.Context, found: Comparison, *, explain: bool) -> None:
+def _report(
+    screen: Screen, context: typer.Context, found: ComparedSystems, *, explain: bool
+) -> None:
     from sdgar.lab.files import table
 
     head, rows = table(found)
