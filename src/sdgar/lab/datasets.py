@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.synthetic_shape import PRESETS, Shape
 from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.storage.files import digest, disk_error
 
-FormatName = Literal["libraries", "check_ins", "movielens_ratings", "amazon_ratings", "play_counts"]
-"""The names of the formats in which raw files are published."""
+_RATINGS = ("user", "item", "rating", "time")
+_ABOVE_4 = 4.5
+"""The lowest rating above 4, as ratings are whole or half numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +28,7 @@ class Dataset:
     """A data set: where it comes from, how it is read, and what the paper says of its size."""
 
     name: str
-    """The name of the data set in commands."""
-    short_name: str
-    """The name of its synthetic counterpart, and of its part of the paper's tables."""
+    """The name of the data set, and of its synthetic counterpart, in commands."""
     paper_name: str
     """The name that the paper's tables give it."""
     title: str
@@ -39,8 +39,11 @@ class Dataset:
     """The address of the raw file."""
     filename: str
     """The name of the raw file on this machine; it is never taken from a URL or a header."""
-    format: FormatName
-    """The format of the raw file."""
+    reading: ReadOptions | None = None
+    """The columns of the raw file, and the rows that are positive; None for lines of one user each:
+    the number of items, then the items."""
+    integer_ids: bool = True
+    """Whether all ids are integers."""
     member: str | None = None
     """The one file to read where the raw file is a zip archive."""
     size: int | None = None
@@ -49,8 +52,6 @@ class Dataset:
     """The SHA-256 of the raw file; None if nobody published it and we have not seen the file."""
     md5: str | None = None
     """The MD5 of the raw file, for publishers who give no better digest."""
-    min_score: float | None = None
-    """Only rows with a higher score are positive; None if the rows have no scores."""
     min_user_interactions: int = 5
     """Users with fewer interactions are left out."""
     min_item_interactions: int = 1
@@ -65,19 +66,17 @@ class Dataset:
     @property
     def shape(self) -> Shape:
         """The numbers of users, items and interactions in the paper's Table 1."""
-        return PRESETS[self.short_name]
+        return PRESETS[self.name]
 
 
 _ALL = (
     Dataset(
         name="citeulike",
-        short_name="citeulike",
         paper_name="CiteULike",
         title="CiteULike-t: articles in users' libraries",
         homepage="https://github.com/js05212/citeulike-t",
         url="https://raw.githubusercontent.com/js05212/citeulike-t/master/users.dat",
         filename="users.dat",
-        format="libraries",
         size=770_649,
         sha256="02d5d429b2c0362e0ed79f6ef204666b4092563d21493abf4dfb521e8a7078bf",
         # The paper says 5, but its 134,860 interactions of 7,947 users are the whole file, and
@@ -90,13 +89,14 @@ _ALL = (
     ),
     Dataset(
         name="gowalla",
-        short_name="gowalla",
         paper_name="Gowalla",
         title="Gowalla: places where users checked in",
         homepage="https://snap.stanford.edu/data/loc-gowalla.html",
         url="https://snap.stanford.edu/data/loc-gowalla_totalCheckins.txt.gz",
         filename="loc-gowalla_totalCheckins.txt.gz",
-        format="check_ins",
+        reading=ReadOptions(
+            header_columns=("user", "time", "latitude", "longitude", "item"), delimiter="\t"
+        ),
         # The paper says users with 5; its published size is that of the 10-core.
         min_user_interactions=10,
         min_item_interactions=10,
@@ -108,18 +108,16 @@ _ALL = (
         terms="No licence is stated.",
     ),
     Dataset(
-        name="movielens-10m",
-        short_name="movielens",
+        name="movielens",
         paper_name="MovieLens-10M",
         title="MovieLens 10M: films rated above 4",
         homepage="https://grouplens.org/datasets/movielens/10m/",
         url="https://files.grouplens.org/datasets/movielens/ml-10m.zip",
         filename="ml-10m.zip",
         member="ml-10M100K/ratings.dat",
-        format="movielens_ratings",
+        reading=ReadOptions(header_columns=_RATINGS, delimiter="::", min_rating=_ABOVE_4),
         size=65_566_137,
         md5="ce571fd55effeba0271552578f2648bd",
-        min_score=4,
         notes=("298 of the paper's 8,939 films have no interaction in the authors' matrix.",),
         citation="Harper and Konstan: The MovieLens Datasets, ACM TiiS 5(4), 2015.",
         terms="GroupLens: research use; no redistribution and no commercial use without "
@@ -127,28 +125,32 @@ _ALL = (
     ),
     Dataset(
         name="amazon",
-        short_name="amazon",
         paper_name="Amazon",
         title="Amazon books (2014): books rated above 4",
         homepage="https://jmcauley.ucsd.edu/data/amazon",
         url="https://snap.stanford.edu/data/amazon/productGraph/categoryFiles/ratings_Books.csv",
         filename="ratings_Books.csv",
-        format="amazon_ratings",
-        min_score=4,
+        reading=ReadOptions(header_columns=_RATINGS, delimiter=",", min_rating=_ABOVE_4),
+        integer_ids=False,
         notes=("The paper uses a subset of these ratings that its authors did not publish.",),
         citation="He and McAuley: Ups and Downs, WWW 2016.",
         terms="No licence is stated; provided for research.",
     ),
     Dataset(
         name="echonest",
-        short_name="echonest",
         paper_name="Echonest",
         title="Echo Nest Taste Profile: songs that users played",
         homepage="http://millionsongdataset.com/tasteprofile/",
         url="http://millionsongdataset.com/sites/default/files/challenge/train_triplets.txt.zip",
         filename="train_triplets.txt.zip",
         member="train_triplets.txt",
-        format="play_counts",
+        reading=ReadOptions(
+            header_columns=("user", "item", "weight"),
+            delimiter="\t",
+            weights="raw",
+            duplicates="sum",
+        ),
+        integer_ids=False,
         notes=("The paper uses a part of these triplets and does not say which.",),
         citation="Bertin-Mahieux, Ellis, Whitman and Lamere: The Million Song Dataset, ISMIR 2011.",
         terms="Provided for research; read the terms on the home page.",

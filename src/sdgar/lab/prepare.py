@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import struct
+import zipfile
+import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data.building import RowAccount
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
+from sdgar.data.readers import LoadedRows, read_files, read_frame
+from sdgar.data.readers.files import find_file
 from sdgar.data.tables import events, write_table
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.lab.datasets import Dataset, find
-from sdgar.lab.raw_files import FORMATS, numbered_lines, read_blocks
 from sdgar.storage import folders, sealed
 from sdgar.storage.files import digest, disk_error, replacing
 
 _TABLE, _DESCRIPTION = "interactions.parquet", "dataset.json"
-_SHOWN_BAD_LINES = 20
 _SHOWN_CHARACTERS = 80
+_MOST_UNPACKED = 8 << 30
+"""The most bytes that a file may unpack to: twice the size of Echonest, the largest."""
+_LIBRARY = re.compile("(?:0|[1-9][0-9]{0,17})(?: (?:0|[1-9][0-9]{0,17}))*")
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError,
+    ValueError,
+)  # fmt: skip
+"""The errors that zipfile raises for damaged, encrypted or unusual files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +61,17 @@ def prepare(name: str, raw: Path, *, allow_bad_rows: bool = False) -> Prepared:
     A malformed line is an error; with ``allow_bad_rows`` it is left out and counts as rejected.
     """
     dataset = find(name)
-    read = _read(dataset, raw)
-    if read.n_bad and not allow_bad_rows:
+    find_file(raw, "any", [])  # raises unless it is a file
+    positive = _positive(_read(dataset, raw, allow_bad_rows=allow_bad_rows).interactions)
+    kinds = {ids.values.dtype.kind for ids in (positive.users, positive.items)}
+    if dataset.integer_ids and kinds != {"i"}:
         raise DataError(
-            f"{raw}: {read.n_bad:,} lines are malformed; a line is "
-            f"{FORMATS[dataset.format].layout}. {read.bad}. Get the file again, or "
-            "leave such lines out with --allow-bad-rows (allow_bad_rows=True in Python).",
+            f"{raw} has ids that are no integers, which those of {dataset.paper_name} are. Get the "
+            "file again.",
             code="bad_rows",
         )
     interactions = at_least(
-        _interactions(dataset, raw, read),
+        positive,
         users=dataset.min_user_interactions,
         items=dataset.min_item_interactions,
     )
@@ -67,9 +79,74 @@ def prepare(name: str, raw: Path, *, allow_bad_rows: bool = False) -> Prepared:
     notes = [*_against_paper(dataset, interactions), *dataset.notes]
     if dataset.sha256 not in (None, sha256):
         notes.append(f"The raw file is not the one we know: its SHA-256 is {sha256}.")
-    if read.n_bad:
-        notes.append(f"{read.n_bad:,} malformed lines were left out. {read.bad}.")
     return Prepared(dataset, interactions, raw, sha256, tuple(notes))
+
+
+def _read(dataset: Dataset, raw: Path, *, allow_bad_rows: bool) -> LoadedRows:
+    if dataset.reading is None:
+        return _read_libraries(raw)
+    options = replace(dataset.reading, allow_bad_rows=allow_bad_rows)
+    if not zipfile.is_zipfile(raw):
+        return read_files([raw], options)
+    try:
+        with TemporaryDirectory(dir=raw.parent) as folder:
+            return read_files([_unzipped(raw, dataset.member, folder)], options)
+    except OSError as error:
+        raise disk_error(raw, error) from error
+
+
+def _unzipped(raw: Path, member: str | None, folder: str) -> Path:
+    """Unpack the only file of a zip archive that is read; return its path."""
+    try:
+        with zipfile.ZipFile(raw) as archive:
+            names = archive.namelist()
+            if member is None or names.count(member) != 1:
+                wanted = "a plain file is expected" if member is None else f"not one {member!r}"
+                raise _refused(raw, f"{wanted}, and it has {', '.join(map(repr, names[:5]))}")
+            if archive.getinfo(member).file_size > _MOST_UNPACKED:
+                raise _refused(raw, f"it unpacks to more than {_MOST_UNPACKED:,} bytes")
+            return Path(archive.extract(member, folder))
+    except _BROKEN as error:
+        raise _refused(raw, f"it is damaged or cut short ({error})") from error
+
+
+def _positive(data: Interactions) -> Interactions:
+    """Return the rows without low ratings, and without users who have no others."""
+    users_U, users_E = np.unique(data.users_E, return_inverse=True)
+    return Interactions.from_indices(
+        Ids(data.users.at(users_U)),
+        data.items,
+        users_E,
+        data.items_E,
+        weight_E=data.weight_E,
+        time_E=data.time_E,
+        account=data.account,
+    )
+
+
+def _refused(raw: Path, why: str) -> DataError:
+    return DataError(
+        f"{raw}: the archive is refused: {why}. Download it again.", code="bad_archive"
+    )
+
+
+def _read_libraries(raw: Path) -> LoadedRows:
+    """Read lines of one user each: the number of articles, then their ids."""
+    users, items = [], []
+    with raw.open(encoding="latin-1") as lines:  # any byte can be decoded, and shown if it is wrong
+        for user, line in enumerate(lines):
+            text = line.removesuffix("\n")
+            if not _LIBRARY.fullmatch(text) or text.count(" ") != int(text.split(" ")[0]):
+                raise DataError(
+                    f"{raw}, line {user + 1}: {text[:_SHOWN_CHARACTERS]!a} is malformed: a line is "
+                    "a count, then that many article ids, separated by single blanks. Get the file "
+                    "again.",
+                    code="bad_rows",
+                )
+            articles = text.split(" ")[1:]
+            users += [user] * len(articles)
+            items += map(int, articles)
+    return read_frame({"user": users, "item": items})
 
 
 def write_prepared(prepared: Prepared, out_dir: Path, *, overwrite: bool = False) -> Path:
@@ -125,75 +202,6 @@ def _is_prepared(description: Path) -> bool:
     return {"name", "preparation", "fingerprint"} <= set(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The contents of a raw file."""
-
-    rows: pl.DataFrame
-    """The good rows with a high enough score."""
-    n_low: int
-    """The number of good rows with too low a score."""
-    n_bad: int
-    """The number of malformed lines."""
-    bad: str
-    """The first malformed lines, quoted, and how many more there are."""
-
-
-def _read(dataset: Dataset, raw: Path) -> _Read:
-    bad: list[tuple[Any, ...]] = []
-    kept, n_good, n_bad = [], 0, 0
-    for lines in numbered_lines(read_blocks(raw, dataset.member)):
-        parsed = FORMATS[dataset.format].parse(lines)
-        n_good += parsed.good.height
-        n_bad += parsed.bad.height
-        # Low scores go at once, and few bad lines stay: a block is small, the file is not.
-        rows = parsed.good
-        if dataset.min_score is not None:
-            rows = rows.filter(pl.col("score") > dataset.min_score).drop("score")
-        kept.append(rows)
-        bad += parsed.bad.head(_SHOWN_BAD_LINES - len(bad)).rows()
-    if not kept:
-        raise DataError(f"{raw} is empty. Get the file again.", code="empty_input")
-    positive = pl.concat(kept)
-    quoted = "; ".join(f"line {number}: {line[:_SHOWN_CHARACTERS]!a}" for number, line in bad)
-    quoted += f"; and {n_bad - len(bad):,} more" if n_bad > len(bad) else ""
-    return _Read(rows=positive, n_low=n_good - positive.height, n_bad=n_bad, bad=quoted)
-
-
-def _interactions(dataset: Dataset, raw: Path, read: _Read) -> Interactions:
-    rows = read.rows
-    account = RowAccount(
-        read=rows.height + read.n_low + read.n_bad,
-        kept=rows.height,
-        filtered={f"score_at_most_{dataset.min_score:g}": read.n_low} if read.n_low else {},
-        rejected={"malformed": read.n_bad} if read.n_bad else {},
-    )
-    if rows.height == 0:
-        raise DataError(f"{raw}: no row is left. {account.sentence()}.", code="no_rows")
-    users, users_E = _index(rows["user"])
-    items, items_E = _index(rows["item"])
-    return Interactions.from_indices(
-        users,
-        items,
-        users_E,
-        items_E,
-        weight_E=rows["weight"].to_numpy() if "weight" in rows.columns else None,
-        time_E=rows["timestamp"].to_numpy() if "timestamp" in rows.columns else None,
-        duplicates="sum",  # the only weights are play counts, and counts add up
-        account=account,
-    )
-
-
-def _index(ids: pl.Series) -> tuple[Ids, NDArray[np.integer[Any]]]:
-    """Return the distinct ids in ascending order, and the index among them of each row's id."""
-    distinct = ids.unique().sort()
-    if ids.dtype == pl.String:
-        index = ids.cast(pl.Enum(distinct)).to_physical().to_numpy()
-    else:
-        index = np.searchsorted(distinct.to_numpy(), ids.to_numpy())
-    return Ids.of(distinct.to_numpy()), index
-
-
 def _against_paper(dataset: Dataset, interactions: Interactions) -> Iterator[str]:
     for what, ours, papers in (
         ("users", interactions.n_users, dataset.shape.users),
@@ -219,7 +227,7 @@ def _description(prepared: Prepared) -> dict[str, Any]:
             "terms": dataset.terms,
         },
         "preparation": {
-            "min_score_exclusive": dataset.min_score,
+            "min_rating": dataset.reading and dataset.reading.min_rating,
             "min_user_interactions": dataset.min_user_interactions,
             "min_item_interactions": dataset.min_item_interactions,
         },

@@ -12,8 +12,6 @@ from sdgar.cli.options.shared import Json, Overwrite, Seed
 from sdgar.cli.options.values import folder_for_files, new_file, require_new_table
 from sdgar.show.printed import command
 
-_SHORT = {"movielens": "movielens-10m"}
-"""The short names of data sets that are published under a longer one."""
 _NAMES = "citeulike, gowalla, movielens, amazon or echonest"
 _Name = Annotated[str, typer.Argument(help=f"Name one: {_NAMES}.")]
 
@@ -41,7 +39,7 @@ def prepare(
 
     preparing.require_free(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
-    prepared = preparing.prepare(_SHORT.get(name, name), raw, allow_bad_rows=allow_bad_rows)
+    prepared = preparing.prepare(name, raw, allow_bad_rows=allow_bad_rows)
     data = prepared.interactions
     screen.say("data", f"{prepared.dataset.title}: {data.sizes()}")
     screen.say("rows", data.account.sentence())
@@ -67,7 +65,7 @@ def download(
     from sdgar.lab import datasets
 
     screen = Screen(as_json=as_json)
-    dataset = datasets.find(_SHORT.get(name, name))
+    dataset = datasets.find(name)
     screen.say("terms", dataset.terms)
     with screen.bytes_bar(dataset.filename) as progress:
         got = datasets.download(dataset, out, progress=progress, url=url, sha256=sha256)

@@ -138,10 +138,10 @@ def settings_of(system: str, data: str) -> dict[str, Any]:
     return SETTINGS.get(system, {}).get(data, {})
 
 
-TITLES = {one.short_name: one.paper_name for one in DATASETS.values()}
+TITLES = {one.name: one.paper_name for one in DATASETS.values()}
 """The names of the data sets in the paper's tables."""
 PAPER_SIZES = {
-    one.short_name: (one.shape.users, one.shape.items, one.shape.interactions)
+    one.name: (one.shape.users, one.shape.items, one.shape.interactions)
     for one in DATASETS.values()
 }
 """The numbers of users, items and interactions in the paper's Table 1."""
