@@ -284,7 +284,7 @@ def run_paper(data: Path, out: Path, processes: int, names: list[str]) -> None:
     for name in names:
         with ledger(out / f"{name}.jsonl") as kept:
             todo += [
-                (piece.seconds, name, number)
+                (piece.epochs, name, number)
                 for number, piece in enumerate(_pieces(name, data))
                 if not is_kept(kept, piece)
             ]

@@ -316,7 +316,7 @@ def test_the_paper_is_measured_where_no_line_is_yet(script, tmp_path, monkeypatc
     from sdgar.lab.paper.measurements import Piece
 
     def piece(value: int) -> Piece:
-        return Piece(key={"n": value}, measure=lambda _: {"v": value}, seconds=float(value))
+        return Piece(key={"n": value}, measure=lambda _: {"v": value}, epochs=value)
 
     monkeypatch.setattr(accuracy, "_pieces", lambda name, data: [piece(1), piece(2)])
     for _ in range(2):

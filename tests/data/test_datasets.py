@@ -149,7 +149,7 @@ def test_gowalla_is_read_from_gzip_as_published(tmp_path):
     ],
 )
 def test_a_malformed_check_in_is_refused(tmp_path, line):
-    with pytest.raises(DataError, match="line 101|no integers"):
+    with pytest.raises(DataError, match=r"line 101|no integers"):
         prepare("gowalla", write(tmp_path, "checkins.txt", *gowalla_core(), line))
 
 
@@ -186,9 +186,7 @@ def test_movielens_keeps_scores_strictly_above_four(tmp_path):
 
 def test_a_user_needs_five_items_after_the_score_filter(tmp_path):
     short = [*movielens(2, range(4)), *movielens(2, range(4, 20), "3.5")]
-    prepared = prepare(
-        "movielens", write(tmp_path, "ratings.dat", *movielens(1, range(5)), *short)
-    )
+    prepared = prepare("movielens", write(tmp_path, "ratings.dat", *movielens(1, range(5)), *short))
     assert prepared.interactions.users.values.tolist() == [1]
     assert prepared.interactions.account.as_dict() == {
         "read": 25,
@@ -243,7 +241,7 @@ def test_seconds_become_instants(tmp_path):
 def test_a_malformed_rating_is_refused(tmp_path, line):
     raw = tmp_path / "ratings.dat"
     raw.write_text("\n".join([*movielens(1, range(5)), line, "1::9::5::838985046"]), "utf-8")
-    with pytest.raises(DataError, match="line 6|no integers"):
+    with pytest.raises(DataError, match=r"line 6|no integers"):
         prepare("movielens", raw)
 
 
@@ -276,7 +274,7 @@ def test_a_pair_rated_twice_above_four_counts_once(tmp_path):
 @pytest.mark.parametrize("line", ["user,item,rating,timestamp", "A,,5.0,1", "A,b,5.0"])
 def test_a_malformed_amazon_row_is_refused(tmp_path, line):
     raw = write(tmp_path, "ratings_Books.csv", line, *amazon("A", list("abcde")))
-    with pytest.raises(DataError, match="first line|line 1"):
+    with pytest.raises(DataError, match=r"first line|line 1"):
         prepare("amazon", raw)
 
 

@@ -830,7 +830,7 @@ def test_no_edit_of_a_result_ends_in_a_traceback(tmp_path):
 @pytest.mark.parametrize("name", ["key", "values", "seconds", "made_on"])
 def test_a_measurement_of_the_paper_that_was_edited_is_refused(tmp_path, name):
     path, work = tmp_path / "time.jsonl", Work(Unwatched(), never, "")
-    piece = measurements.Piece(key={"a": 1}, measure=lambda _: {"value": 0.25}, seconds=1.0)
+    piece = measurements.Piece(key={"a": 1}, measure=lambda _: {"value": 0.25})
 
     def measured() -> list[dict[str, Any]]:
         return measurements.measured([piece], path, "cpu", work)

@@ -309,10 +309,10 @@ def test_the_reason_why_a_fast_engine_was_not_used_is_reported():
 def test_pieces_of_the_paper_are_named_in_words():
     key = {"data": "citeulike", "real": False, "system": "bpr", "seed": 0, "protocol": "validated",
            "settings": {}, "label": "bpr"}  # fmt: skip
-    piece = Piece(key=key, measure=lambda _: {}, seconds=60.0)
+    piece = Piece(key=key, measure=lambda _: {})
     assert piece.label == "citeulike, synthetic, bpr, seed 0, protocol validated"
     timed = {"system": "sdgar", "users": 1250, "device": "cpu", "like": "amazon"}
-    said = Piece(key=timed, measure=lambda _: {}, seconds=1.0).label
+    said = Piece(key=timed, measure=lambda _: {}).label
     assert said == "sdgar, 1,250 users, on cpu, the shape of amazon"
 
 

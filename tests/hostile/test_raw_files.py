@@ -51,9 +51,7 @@ RAW_FILES = [
     raw_case("a link leads nowhere", 2, "no file", lambda p: p.symlink_to("nowhere")),
     raw_case("a link leads to itself", 5, "symbolic links", lambda p: p.symlink_to(p)),
     raw_case("gzip in gzip", 3, "malformed", holds(gzip.compress(gzip.compress(LINES)))),
-    raw_case(
-        "a bzip2 file", 3, "malformed", holds(b"BZh91AY&SY" + bytes(range(256)) * 4)
-    ),
+    raw_case("a bzip2 file", 3, "malformed", holds(b"BZh91AY&SY" + bytes(range(256)) * 4)),
     raw_case(
         "a zip archive without its file",
         3,
@@ -62,7 +60,11 @@ RAW_FILES = [
         "movielens",
     ),
     raw_case(
-        "a zip archive in place of a file", 3, "plain file is expected", holds(zipped({"x": LINES})), "amazon"
+        "a zip archive in place of a file",
+        3,
+        "plain file is expected",
+        holds(zipped({"x": LINES})),
+        "amazon",
     ),
 ]
 

@@ -221,10 +221,9 @@ def test_what_another_device_left_is_shown_too(tmp_path):
         return measurements.Piece(
             key={"system": "sdgar", "device": device},
             measure=lambda _: {"value": value},
-            seconds=1.0,
         )
 
-    other = measurements.Piece(key={"device": "tpu"}, measure=lambda _: {"value": 3}, seconds=1.0)
+    other = measurements.Piece(key={"device": "tpu"}, measure=lambda _: {"value": 3})
     path, work = tmp_path / "time.jsonl", Work(Unwatched(), never, "")
 
     def measured(*found: measurements.Piece) -> list[int]:

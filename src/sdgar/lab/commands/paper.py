@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +15,6 @@ from sdgar.cli.options.values import folder_for_files
 from sdgar.cli.training_screen import StopRequest, work
 from sdgar.errors import UsageError
 from sdgar.lab.commands.compare import seeds_from
-
-if TYPE_CHECKING:
-    from sdgar.lab.paper.measurements import Piece
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,21 +70,9 @@ def paper(
     chosen = experiments.named(name)
     todo = {experiment.title: experiment.pieces(options) for experiment in chosen}
     for title, pieces in todo.items():
-        screen.say("plan", f"{title}: {len(pieces)} pieces, {_guess(pieces)}")
-    if len(todo) > 1:
-        everything = [one for pieces in todo.values() for one in pieces]
-        screen.say("plan", f"all of it: {len(everything)} pieces, {_guess(everything)}")
-    screen.say("", "The guess is for two free cores.")
+        screen.say("plan", f"{title}: {len(pieces)} pieces")
     with StopRequest() as stop, work(screen, len(todo) + sum(map(len, todo.values()))) as watch:
         written = experiments.run(chosen, out, options, watch=watch, stop=stop)
     for path in written:
         screen.say("saved", str(path))
     screen.result({"experiments": [e.name for e in chosen], "files": [str(p) for p in written]})
-
-
-def _guess(pieces: Sequence[Piece]) -> str:
-    """Guess how long they take: half the sum to twice as long, as machines differ by as much."""
-    minutes = sum(one.seconds for one in pieces) / 60
-    if minutes < 1:
-        return "a minute or two"
-    return f"{max(1, minutes / 2):.0f} to {2 * minutes:.0f} minutes"

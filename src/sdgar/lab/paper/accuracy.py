@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -53,7 +54,6 @@ def table1_pieces(options: PaperOptions) -> list[Piece]:
         Piece(
             key={"data": name, "real": is_real(name, options.data)},
             measure=partial(statistics, name),
-            seconds=PAPER_SIZES[name][2] / 200_000,
         )
         for name in PAPER_SIZES
     ]
@@ -107,22 +107,19 @@ def table2_pieces(options: PaperOptions) -> list[Piece]:
 def entrants(data: str, *, quick: bool) -> list[tuple[str, str, dict[str, Any]]]:
     """Return label, system and settings of every row."""
     most = QUICK_EPOCHS if quick else 300
-    found: list[tuple[str, str, dict[str, Any]]] = []
-    for system in SYSTEMS:
-        epochs = min(most, MOST_EPOCHS.get(system, most))
-        settings = settings_of(system, data) | {"dim": DIM, "epochs": epochs}
-        if quick and system == "irgan":
-            settings |= {"sampler__pretrain": 10}
-        found.append((system, system, settings))
-    found += [
-        (label, "sdsoftmax", settings_of("sdsoftmax", data) | own | {"epochs": most})
-        for label, own in OURS.items()
+    found: list[tuple[str, str, dict[str, Any]]] = [
+        (system, system, {"dim": DIM, "epochs": min(most, MOST_EPOCHS.get(system, most))})
+        for system in SYSTEMS
     ]
+    found += [(label, "sdsoftmax", own | {"epochs": most}) for label, own in OURS.items()]
     for system in BASELINES:
         if not (quick and system == "ease"):
-            dim = {"dim": DIM} if system == "ials" else {}
-            found.append((system, system, settings_of(system, data) | dim))
-    return found
+            found.append((system, system, {"dim": DIM} if system == "ials" else {}))
+    shorter = {"irgan": {"sampler__pretrain": 10}} if quick else {}
+    return [
+        (label, system, settings_of(system, data) | own | shorter.get(system, {}))
+        for label, system, own in found
+    ]
 
 
 def table2_sheet(rows: Sequence[Row], options: PaperOptions) -> Sheet:
@@ -141,17 +138,28 @@ def table2_sheet(rows: Sequence[Row], options: PaperOptions) -> Sheet:
         note += " **Synthetic data: the numbers cannot be compared with the paper's.**"
     if options.quick:
         note += " Quick: one seed, at most 20 epochs, no EASE."
+    labels = list(dict.fromkeys(row["label"] for row in rows))
+    others = [label for label in labels if label != OF]
+    of_data = [(f"{TITLES[data]}, validated", "paper protocol", "paper's") for data in sets]
+    values = [
+        [_title(label), *(cell for data in sets for cell in _value(groups, data, label))]
+        for label in labels
+    ]
+    improvements = [
+        [_title(label), *(cell for data in sets for cell in _improvement(paired, data, label))]
+        for label in others
+    ]
     parts = [
-        _values(sets, groups),
+        sheets.markdown_table(["system", *itertools.chain(*of_data)], values),
         note,
         "## SD-GAR's improvement over each",
-        _improvements(sets, groups, paired),
+        sheets.markdown_table(["over", *(h for head in of_data for h in head[::2])], improvements),
         "Brackets: 95 % bootstrap interval over users of the difference, as a share of the "
         "other's mean; p: paired sign-flip test over users; both of the means over seeds, and "
         "so of these runs: another seed moves a mean by the ± above.",
     ]
     plain = [{k: v for k, v in row.items() if k != "per_user"} for row in rows]
-    return Sheet(parts, _dots(sets, groups), {"": plain, "-paired": paired})
+    return Sheet(parts, _dots(sets, labels, groups), {"": plain, "-paired": paired})
 
 
 def _paired(groups: Groups) -> list[Row]:
@@ -175,40 +183,18 @@ def _metrics(rows: Sequence[Row]) -> list[float]:
     return [row[METRIC] for row in rows]
 
 
-def _values(sets: Sequence[str], groups: Groups) -> str:
-    head = ["system"]
-    for data in sets:
-        head += [f"{TITLES[data]}, validated", "paper protocol", "paper's"]
-    cells = []
-    for label in _labels(groups):
-        line = [_title(label)]
-        for data in sets:
-            runs = [groups.get((protocol, data, label), []) for protocol in PROTOCOLS]
-            papers = _of_paper(label, data)
-            line += [sheets.mean_and_spread(_metrics(one)) for one in runs]
-            line.append("–" if papers is None else f"{papers:.4f}")
-        cells.append(line)
-    return sheets.markdown_table(head, cells)
+def _value(groups: Groups, data: str, label: str) -> list[str]:
+    runs = [groups.get((protocol, data, label), []) for protocol in PROTOCOLS]
+    papers = _of_paper(label, data)
+    ours = (sheets.mean_and_spread(_metrics(one)) for one in runs)
+    return [*ours, "–" if papers is None else f"{papers:.4f}"]
 
 
-def _improvements(sets: Sequence[str], groups: Groups, paired: Sequence[Row]) -> str:
-    head = ["over"]
-    for data in sets:
-        head += [f"{TITLES[data]}, validated", "paper's"]
-    found = {(row["data"], row["label"]): row for row in paired if row["protocol"] == "validated"}
-    cells = []
-    for label in _labels(groups):
-        if label == OF:
-            continue
-        line = [_title(label)]
-        for data in sets:
-            theirs, best = _of_paper(label, data), _of_paper(OF, data)
-            line += [
-                _share(found[data, label]) if (data, label) in found else "–",
-                "–" if theirs is None or best is None else f"{best / theirs - 1:+.1%}",
-            ]
-        cells.append(line)
-    return sheets.markdown_table(head, cells)
+def _improvement(paired: Sequence[Row], data: str, label: str) -> list[str]:
+    theirs, best = _of_paper(label, data), _of_paper(OF, data)
+    of_paper = "–" if theirs is None or best is None else f"{best / theirs - 1:+.1%}"
+    keys = {"protocol": "validated", "data": data, "label": label}
+    return [next((_share(row) for row in paired if keys.items() <= row.items()), "–"), of_paper]
 
 
 def _share(row: Row) -> str:
@@ -217,10 +203,9 @@ def _share(row: Row) -> str:
     return f"{share:+.1%} [{low:+.1%}, {high:+.1%}], {p}"
 
 
-def _dots(sets: Sequence[str], groups: Groups) -> Figure:
+def _dots(sets: Sequence[str], labels: Sequence[str], groups: Groups) -> Figure:
     """Draw a dot for each system: ours by both protocols, and the paper's."""
     figure, axes = sheets.panels(len(sets), height=4.6, share_y=True)
-    labels = _labels(groups)
     blue, orange, amber = sheets.COLOURS[0], sheets.COLOURS[1], sheets.COLOURS[4]
     for one, data in zip(axes, sets, strict=True):
         for place, label in enumerate(labels):
@@ -242,10 +227,6 @@ def _dots(sets: Sequence[str], groups: Groups) -> Figure:
          ("o", blue, "none", "paper protocol"), ("D", amber, "full", "the paper's own number")],
     )  # fmt: skip
     return figure
-
-
-def _labels(groups: Groups) -> list[str]:
-    return list(dict.fromkeys(label for _, _, label in groups))
 
 
 def _title(label: str) -> str:

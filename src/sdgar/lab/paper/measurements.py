@@ -26,7 +26,7 @@ import torch
 from sdgar._version import __version__
 from sdgar.data.splits import Split
 from sdgar.engines.choose import choose_device
-from sdgar.lab.paper.chosen import PAPER_SIZES, is_real, source
+from sdgar.lab.paper.chosen import is_real, source
 from sdgar.machine import cores
 from sdgar.runs.run import fit_by
 from sdgar.runs.watching import Work
@@ -74,8 +74,6 @@ class Piece:
     """The entries that say what is measured, by which its line is found again."""
     measure: Callable[[OnPhase], dict[str, Any]]
     """The function that measures; it calls its argument after every epoch."""
-    seconds: float
-    """The seconds that the measurement takes on two cores, roughly."""
     epochs: int = 1
     """The most epochs that the measurement may train."""
 
@@ -185,10 +183,6 @@ def _anywhere(key: dict[str, Any]) -> str:
 
 
 _WHOLE = 2**16 - 1
-_POSITIVES_A_SECOND = {"sdsoftmax": 120_000, "sdgar": 500_000, "cml": 250_000}
-_ANY_SYSTEM = 1_500_000
-_PAIRS_A_SECOND = 1e8
-"""The pairs trained in a second on two cores at D = 32, roughly, to guess what a run costs."""
 
 
 def training(
@@ -227,18 +221,8 @@ def training(
         measure=lambda on_epoch: _train(
             estimator, source(data, options.data), protocol, on_epoch, users=users
         ),
-        seconds=_seconds(system, estimator, data, epochs, passes=1 if protocol == "paper" else 2),
         epochs=epochs,
     )
-
-
-def _seconds(system: str, estimator: Estimator, data: str, epochs: int, *, passes: int) -> float:
-    n_users, n_items, n_rows = PAPER_SIZES[data]
-    if system == "irgan":
-        # Every context meets every item: once a pass of pretraining, twice an epoch of the game.
-        first = float(estimator.get_params()["sampler__pretrain"])
-        return n_users * n_items * (passes * first + 2 * epochs) / _PAIRS_A_SECOND
-    return 0.8 * n_rows * epochs / _POSITIVES_A_SECOND.get(system, _ANY_SYSTEM)
 
 
 def _train(

@@ -41,8 +41,6 @@ ROUNDS = 3
 """The number of epochs whose median is taken, after one that warms up."""
 LONG = 60.0
 """The seconds from which on a first epoch is the only one: warming up is negligible then."""
-_IRGAN_PAIRS_A_SECOND = 3e7
-"""The pairs of context and item that IRGAN scores in a second on two cores, roughly."""
 
 
 def game_of(system: str) -> Recipe:
@@ -57,7 +55,6 @@ def game_of(system: str) -> Recipe:
 
 def cost(system: str, shape: Shape, options: PaperOptions, **more: object) -> Piece:
     """Return the measurement of D's epoch and of G's update on synthetic data of a shape."""
-    drawn = shape.users * shape.items if system == "irgan" else 0
     return Piece(
         key={
             "system": system,
@@ -68,7 +65,6 @@ def cost(system: str, shape: Shape, options: PaperOptions, **more: object) -> Pi
             **more,
         },
         measure=lambda _: measure(system, generate(shape, seed=0), options.device),
-        seconds=4 * (shape.interactions / 300_000 + drawn / _IRGAN_PAIRS_A_SECOND),
     )
 
 
