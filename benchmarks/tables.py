@@ -575,7 +575,7 @@ def metrics(_: Any) -> Rows:
 
 def metric_words(_: Any) -> tuple[Rows, Line]:
     """Return the meaning of each metric, as --explain-metrics prints it."""
-    words = "\n".join(f"- `{kind}@k`: {one.says}." for kind, one in MEASURES.items())
+    words = "\n".join(f"- `{kind}@k`: {one.meaning}." for kind, one in MEASURES.items())
     return [], {"words": words}
 
 

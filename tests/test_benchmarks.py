@@ -138,7 +138,7 @@ def test_what_the_first_use_is_timed_by_runs(script, capsys):
 
 def test_every_script_is_run_by_a_test():
     shared = {"common", "grids", "table_templates", "trainers"}
-    alone = {"accuracy", "busy_neighbour", "digests", "nights", "tables"}  # have separate tests
+    alone = {"accuracy", "busy_neighbour", "cluster_cost", "digests", "nights", "tables"}  # have separate tests
     names = {path.stem for path in BENCHMARKS.glob("*.py")}
     assert names == shared | alone | {case.split()[0] for case in CASES}
 
@@ -262,14 +262,14 @@ def test_every_baseline_has_as_many_tries_and_the_best_of_each_goes_on(
 
 BARE = """
 import sys
-for name in ("scipy", "numba", "polars", "safetensors", "sklearn"):
+for name in ("scipy", "polars", "safetensors", "sklearn"):
     sys.modules[name] = None
 import accuracy
 accuracy.main(*sys.argv[1:])
 """
 
 
-def test_baselines_are_searched_and_measured_by_torch_and_numpy_alone(script, tmp_path):
+def test_baselines_are_searched_and_measured_without_polars_and_scikit_learn(script, tmp_path):
     grids, folder = script("grids"), packed(tmp_path)
     small = {"dim": 4, "device": "cpu"}
     jobs = [
