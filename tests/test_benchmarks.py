@@ -138,7 +138,14 @@ def test_what_the_first_use_is_timed_by_runs(script, capsys):
 
 def test_every_script_is_run_by_a_test():
     shared = {"common", "grids", "table_templates", "trainers"}
-    alone = {"accuracy", "busy_neighbour", "cluster_cost", "digests", "nights", "tables"}  # have separate tests
+    alone = {
+        "accuracy",
+        "busy_neighbour",
+        "cluster_cost",
+        "digests",
+        "nights",
+        "tables",
+    }  # have separate tests
     names = {path.stem for path in BENCHMARKS.glob("*.py")}
     assert names == shared | alone | {case.split()[0] for case in CASES}
 

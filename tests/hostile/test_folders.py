@@ -25,7 +25,7 @@ from sdgar.recommend import artifact
 from sdgar.recommend.recommender import Recommender
 from sdgar.runs import workspace
 from sdgar.runs.job import Job
-from sdgar.runs.watching import Unwatched, Work, never
+from sdgar.runs.watching import Watch, Work, never
 from sdgar.runs.workspace import Workspace
 from sdgar.storage import sealed
 from sdgar.training import checkpoint_file
@@ -829,7 +829,7 @@ def test_no_edit_of_a_result_ends_in_a_traceback(tmp_path):
 
 @pytest.mark.parametrize("name", ["key", "values", "seconds", "made_on"])
 def test_a_measurement_of_the_paper_that_was_edited_is_refused(tmp_path, name):
-    path, work = tmp_path / "time.jsonl", Work(Unwatched(), never, "")
+    path, work = tmp_path / "time.jsonl", Work(Watch(), never, "")
     piece = measurements.Piece(key={"a": 1}, measure=lambda _: {"value": 0.25})
 
     def measured() -> list[dict[str, Any]]:

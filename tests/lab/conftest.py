@@ -10,7 +10,7 @@ import pytest
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
-from sdgar.runs.watching import Unwatched
+from sdgar.runs.watching import Watch
 from sdgar.systems.recipe import spec_of
 
 QUICK = {"epochs": 4, "early_stopping__every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
@@ -36,7 +36,7 @@ def search_only(monkeypatch) -> Callable[..., None]:
     return only
 
 
-class Listening(Unwatched):
+class Listening(Watch):
     """Notes what is begun, its epochs and what is over, and can crash at a place."""
 
     def __init__(self, *, crash_after: int | None = None, crash_in: int | None = None) -> None:

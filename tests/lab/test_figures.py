@@ -32,15 +32,14 @@ def test_everything_that_was_logged_is_inside_the_picture():
     assert list(below.get_lines()[0].get_ydata()) == [r.loss for r in LOG]
 
 
-def test_the_chosen_epoch_and_most_popular_are_in_the_picture():
+def test_the_chosen_epoch_is_in_the_picture():
     log = [replace(record, best=record.epoch in (5, 20)) for record in LOG]
-    above, strip, below = training_figure(log, title="t", metric="m", popular=0.015).axes
+    above, below = training_figure(log, title="t", metric="m").axes
     assert [text.get_text() for text in above.get_legend().get_texts()] == [
         "m",
         "chosen: epoch 20, 0.2000",
     ]
     assert [line.get_xdata()[0] for line in below.get_lines()[1:]] == [20]
-    assert strip.get_lines()[0].get_ydata()[0] == 0.015
 
 
 def test_epochs_after_the_last_look_go_on_with_all_rows():

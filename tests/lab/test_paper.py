@@ -14,7 +14,7 @@ from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.lab import paper as experiments
 from sdgar.lab.paper import chosen, measurements, seconds
-from sdgar.runs.watching import Unwatched, Work, never
+from sdgar.runs.watching import Watch, Work, never
 from sdgar.systems.names import SYSTEMS
 
 polars = pytest.importorskip("polars")
@@ -135,7 +135,7 @@ def test_what_was_measured_is_not_measured_again(made, folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sdgar.data.readers.read", None)  # nothing is read, let alone trained
         chosen.source.cache_clear()
-        experiments.run(experiments.named("all"), out, setting, watch=Unwatched(), stop=never)
+        experiments.run(experiments.named("all"), out, setting, watch=Watch(), stop=never)
     assert {path: path.read_bytes() for path in out.glob("*.jsonl")} == before
     assert all(path.exists() for path in pictures)
 
@@ -224,7 +224,7 @@ def test_what_another_device_left_is_shown_too(tmp_path):
         )
 
     other = measurements.Piece(key={"device": "tpu"}, measure=lambda _: {"value": 3})
-    path, work = tmp_path / "time.jsonl", Work(Unwatched(), never, "")
+    path, work = tmp_path / "time.jsonl", Work(Watch(), never, "")
 
     def measured(*found: measurements.Piece) -> list[int]:
         rows = measurements.measured(list(found), path, "cpu", work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from sdgar.cli.answers import show
 from sdgar.cli.console import Screen
@@ -15,10 +15,6 @@ from sdgar.cli.reports import print_report
 from sdgar.cli.training_screen import training
 from sdgar.show.printed import command
 from sdgar.systems.recipe import recipe_of
-
-if TYPE_CHECKING:
-    from sdgar.data.interactions import Interactions
-    from sdgar.systems.sdsoftmax import SDSoftmax
 
 
 def demo(
@@ -61,7 +57,6 @@ def demo(
         out / "training.png",
         title=f"{recipe_of(estimator).name} on the demo data, seed {seed}",
         metric=estimator.early_stopping.metric,
-        popular=_popular_on_validation(train, estimator),
     )
     some = result.model.users.values[0]
     lists = result.model.recommend_lists([some], k=5)
@@ -78,15 +73,3 @@ def demo(
     screen.result(result.summary | {"out": str(out), "recommendations": lists.dicts()})
     for extension, options in extended.items():
         extension.after_demo(screen, out, options)
-
-
-def _popular_on_validation(train: Interactions, estimator: SDSoftmax) -> float:
-    """Return what most popular reaches on the rows that the epoch was chosen on."""
-    from sdgar.data import splits
-    from sdgar.systems.solver import MostPopular
-
-    part = splits.validation(train, seed=estimator.seed)
-    loop = recipe_of(estimator).loop
-    assert loop is not None
-    report = MostPopular().fit(part.train).evaluate(part.held_out, ks=(loop.k,))
-    return report.means()[estimator.early_stopping.metric]

@@ -10,12 +10,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 from sdgar.cli.console import Screen
+from sdgar.runs.watching import Watch
 from sdgar.show.progress import EpochDisplay
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from sdgar.runs.watching import Watch
     from sdgar.training.records import EpochRecord, FitOptions, OnPhase, Phase
 
 
@@ -38,18 +38,38 @@ def training(
 
 @contextmanager
 def work(screen: Screen, pieces: int) -> Iterator[Watch]:
-    """Draw a bar for many trials or runs and one for the epochs of each; end each with a line."""
+    """Draw a bar for many trials or runs, and end each with a line."""
     with screen.bar() as bar:
-        yield _Pieces(screen, bar, pieces)
+        yield _Pieces(screen, bar, bar.add_task("starting", total=pieces, unit="pieces"))
+
+
+class _Pieces(Watch):
+    """Shows one piece of work after the other, as commands that train many models do."""
+
+    def __init__(self, screen: Screen, bar: Progress, task: TaskID) -> None:
+        self._screen, self._bar, self._task = screen, bar, task
+
+    def begin(self, what: str, loop: FitOptions | None) -> OnPhase:
+        """Show this piece, and its epochs, next to the bar."""
+        self._bar.update(self._task, description=what)
+        if loop is None:
+            return super().begin(what, loop)
+        return _watch(self._screen, self._bar, self._task, what, loop, moves_bar=False)
+
+    def end(self, label: str, said: str) -> None:
+        """Move the bar, and print a line."""
+        self._bar.advance(self._task)
+        self._screen.say(label, said)
 
 
 def _watch(
-    screen: Screen, bar: Progress, task: TaskID, what: str, loop: FitOptions
+    screen: Screen, bar: Progress, task: TaskID, what: str, loop: FitOptions, *, moves_bar: bool
 ) -> EpochDisplay:
     """Return what shows epochs by a bar on a terminal, and by plain lines elsewhere."""
 
     def show(text: str, done: int, total: int) -> None:
-        bar.update(task, description=text, completed=done, total=total, unit="epochs")
+        epochs: Any = {"completed": done, "total": total, "unit": "epochs"} if moves_bar else {}
+        bar.update(task, description=text, **epochs)
 
     def write(text: str) -> None:
         screen.say("", text)
@@ -58,36 +78,13 @@ def _watch(
     return EpochDisplay(what, loop.epochs, loop.metric, show=shown, write=write, warn=screen.warn)
 
 
-class _Pieces:
-    """Shows one piece of work after the other, as commands that train many models do."""
-
-    def __init__(self, screen: Screen, bar: Progress, pieces: int) -> None:
-        self._screen = screen
-        self._bar = bar
-        self._all = bar.add_task("all", total=pieces, unit="pieces")
-        self._one: TaskID | None = None
-
-    def begin(self, what: str, loop: FitOptions) -> OnPhase:
-        """Draw a bar for this piece."""
-        self._one = self._bar.add_task(f"{what}, starting", total=None, unit="")
-        return _watch(self._screen, self._bar, self._one, what, loop)
-
-    def end(self, label: str, said: str) -> None:
-        """Print a line instead of the bar."""
-        if self._one is not None:
-            self._bar.remove_task(self._one)
-            self._one = None
-        self._bar.advance(self._all)
-        self._screen.say(label, said)
-
-
 class _Epochs:
     """Is called after each epoch, and sums the seconds between two lines."""
 
     def __init__(self, screen: Screen, bar: Progress, loop: FitOptions, *, verbose: bool) -> None:
         self._screen, self._loop, self._verbose = screen, loop, verbose
         task = bar.add_task("starting", total=None, unit="")
-        self._watch = _watch(screen, bar, task, "training", loop)
+        self._watch = _watch(screen, bar, task, "training", loop, moves_bar=True)
         self._phase: Phase | None = None
         self._train = 0.0
 

@@ -28,7 +28,7 @@ from sdgar.lab.comparison import COLD, ComparedSystems, Failure, Measured, stand
 from sdgar.lab.conditions import Candidate, Conditions
 from sdgar.lab.tune import MARK, Tuned, require_optuna, tune, with_settings
 from sdgar.runs.run import fit_by, loop_of, require_folding
-from sdgar.runs.watching import Stop, Unwatched, Watch, Work, never
+from sdgar.runs.watching import Stop, Watch, Work, never
 from sdgar.storage import ledger
 from sdgar.storage.ledger import Ledger, Line
 from sdgar.storage.sealed import DamagedError, read_record
@@ -69,7 +69,7 @@ def compare(
     kept = "Nothing was kept; --out DIR keeps what is finished."
     if out is not None:
         kept = f"What is finished is kept in {out}; the same command resumes."
-    work = Work(watch or Unwatched(), stop, kept)
+    work = Work(watch or Watch(), stop, kept)
     runs: dict[str, list[Measured]] = {}
     tuned: dict[str, Tuned] = {}
     failures = []

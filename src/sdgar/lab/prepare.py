@@ -132,7 +132,8 @@ def _refused(raw: Path, why: str) -> DataError:
 
 def _read_libraries(raw: Path) -> LoadedRows:
     """Read lines of one user each: the number of articles, then their ids."""
-    users, items = [], []
+    users: list[int] = []
+    items: list[int] = []
     with raw.open(encoding="latin-1") as lines:  # any byte can be decoded, and shown if it is wrong
         for user, line in enumerate(lines):
             text = line.removesuffix("\n")

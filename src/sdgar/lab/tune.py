@@ -30,7 +30,7 @@ from sdgar.errors import NumericalError, ResourceError, UsageError
 from sdgar.evaluation.measures import check_metric
 from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.runs.run import identity_of, loop_of
-from sdgar.runs.watching import Stop, Unwatched, Watch, Work, never
+from sdgar.runs.watching import Stop, Watch, Work, never
 from sdgar.settings import METRIC
 from sdgar.storage import ledger
 from sdgar.storage.sealed import DamagedError
@@ -159,7 +159,7 @@ def tune(
     kept = "Nothing was kept; --study FILE keeps a search."
     if study is not None:
         kept = f"All trials but this one are kept in {study}; the same command resumes."
-    work = Work(watch or Unwatched(), stop, kept)
+    work = Work(watch or Watch(), stop, kept)
     with opened(identity, warmup=warmup, path=study, overwrite=overwrite) as search:
         done = tried_in(search)
         for tried in done:

@@ -27,7 +27,6 @@ def draw_run(
     *,
     title: str,
     metric: str,
-    popular: float | None = None,
     rows: str = "validation",
 ) -> Path | None:
     """Draw the pass that chose the epoch, next to the log of a saved run; return the picture.
@@ -39,7 +38,7 @@ def draw_run(
     if sum(record.metric is not None for record in chosen) < LEAST_EVALUATIONS:
         return None
     try:
-        figure = training_figure(chosen, title=title, metric=metric, popular=popular, rows=rows)
+        figure = training_figure(chosen, title=title, metric=metric, rows=rows)
         figure.savefig(path)
     except (ResourceError, OSError):
         return None
@@ -55,24 +54,17 @@ def first_pass(log: Sequence[tuple[Phase, EpochRecord]]) -> list[EpochRecord]:
 
 
 def training_figure(
-    log: Sequence[EpochRecord],
-    *,
-    title: str,
-    metric: str,
-    popular: float | None = None,
-    rows: str = "validation",
+    log: Sequence[EpochRecord], *, title: str, metric: str, rows: str = "validation"
 ) -> Figure:
     """Return a figure with the metric, above the loss of every epoch; the best epoch is marked.
 
-    Epochs after the last evaluation are trained on all rows.
-
-    Each axis shows the range in which its line moves. ``popular`` is the same metric of most
-    popular on the same rows: a line on a separate strip, as it is mostly far below.
+    Epochs after the last evaluation are trained on all rows. Each axis shows the range in which its
+    line moves.
     """
     looks = [(r.epoch, r.metric) for r in log if r.metric is not None]
     chosen = max((r.epoch for r in log if r.best), default=None)
     figure = new_figure(height=5)
-    above, strip, below = figure.subplots(3, sharex=True, height_ratios=(6, 1, 4))
+    above, below = figure.subplots(2, sharex=True, height_ratios=(3, 2))
     above.plot([e for e, _ in looks], [m for _, m in looks], "o-", color=BLUE, label=metric)
     below.plot([r.epoch for r in log], [r.loss for r in log], color=ORANGE)
     if chosen is not None:
@@ -83,13 +75,6 @@ def training_figure(
         label = "all rows from here on: " if goes_on else f"chosen: epoch {chosen}, "
         above.plot(chosen, best, "D", color=GREEN, label=f"{label}{best:.4f}")
         above.legend(loc="best")
-    if popular is None:
-        strip.remove()
-    else:
-        strip.axhline(popular, color=GREY, linestyle="--")
-        strip.set_ylim(popular - 1, popular + 1)
-        strip.set_yticks([popular], [f"{popular:.4f}"])
-        strip.set_title("most popular on the same rows", fontsize=8, loc="left", pad=2)
     above.set(title=title, ylabel=f"{metric} on {rows} rows")
     below.set(xlabel="epoch", ylabel="training loss", xlim=(0, log[-1].epoch + 1))
     for axes in (above, below):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from signal import Signals
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from sdgar.errors import StoppedError
-from sdgar.training.records import EpochRecord, FitOptions, OnPhase, Phase
+
+if TYPE_CHECKING:
+    from sdgar.training.records import EpochRecord, FitOptions, OnPhase, Phase
 
 Stop = Callable[[], Signals | None]
 """A function that returns the signal that requests the end; None while there is none."""
@@ -19,27 +21,18 @@ def never() -> Signals | None:
     return None
 
 
-class Watch(Protocol):
-    """A watcher of pieces of work, one after the other."""
+class Watch:
+    """A watcher of pieces of work, one after the other; this one shows nothing."""
 
-    def begin(self, what: str, loop: FitOptions) -> OnPhase:
-        """Take note that a piece of work begins; return the function to call after each epoch."""
-        ...
+    def begin(self, what: str, loop: FitOptions | None) -> OnPhase:
+        """Take note that a piece of work begins; return the function to call after each epoch.
 
-    def end(self, label: str, said: str) -> None:
-        """Take note that a piece of work is over, now or earlier, and of its result."""
-        ...
-
-
-class Unwatched:
-    """A watcher that shows nothing."""
-
-    def begin(self, what: str, loop: FitOptions) -> OnPhase:
-        """Return a function that does nothing."""
+        Without epochs there is no ``loop``.
+        """
         return lambda phase, epoch: None
 
     def end(self, label: str, said: str) -> None:
-        """Show nothing of the end."""
+        """Take note that a piece of work is over, now or earlier, and of its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +52,9 @@ class Work:
         if signal is not None:
             raise StoppedError(f"stopped by {signal.name}. {self.kept}", signal=signal)
 
-    def begin(self, what: str, loop: FitOptions | None = None) -> OnPhase:
+    def begin(self, what: str, loop: FitOptions | None) -> OnPhase:
         """Begin a piece; return the function to call after each epoch, which may raise."""
-        watched = self.watch.begin(what, loop or FitOptions(epochs=1, early_stopping=False))
+        watched = self.watch.begin(what, loop)
 
         def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
             watched(phase, epoch)

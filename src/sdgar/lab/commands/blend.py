@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json, Overwrite, events
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
@@ -16,9 +15,9 @@ from sdgar.settings import METRIC
 
 
 def blend(
-    first: Annotated[Path, typer.Argument(metavar="RUN_A", help="The model whose scores stay.")],
-    second: Annotated[Path, typer.Argument(metavar="RUN_B", help="The model that is added.")],
-    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="Save the sum as this folder.")],
+    first: Annotated[Path, Option("The model whose scores stay.", "RUN_A", is_argument=True)],
+    second: Annotated[Path, Option("The model that is added.", "RUN_B", is_argument=True)],
+    out: Annotated[Path, Option("Save the sum as this folder.", "RUN")],
     valid: Annotated[
         list[Any] | None,
         events("--valid", "Choose the weight on events that neither was trained on."),
@@ -27,13 +26,8 @@ def blend(
         list[Any] | None,
         events("--train", "Choose it on a tenth of these; both systems train on the rest for it."),
     ] = None,
-    gamma: Annotated[
-        float | None,
-        typer.Option("--gamma", metavar="NUMBER", help="Use this weight instead of choosing one."),
-    ] = None,
-    metric: Annotated[
-        str, typer.Option("--metric", metavar="KIND@K", help="Choose the weight by this metric.")
-    ] = METRIC,
+    gamma: Annotated[float | None, Option("Use this weight instead of choosing one.")] = None,
+    metric: Annotated[str, Option("Choose the weight by this metric.", "KIND@K")] = METRIC,
     overwrite: Overwrite = False,
     as_json: Json = False,
     *,

@@ -56,10 +56,11 @@ _SETTINGS = {"engine": "engine", "device": "device", "metric": METRIC_SETTING}
 _MOST_SEEDS = 10_000
 _Train = Annotated[
     list[Any],
-    typer.Argument(
-        metavar="TRAIN",
-        parser=source,
-        help="Train on these files of events, or on a store: sqlite:///FILE.db, postgresql://…",
+    Option(
+        "Train on these files of events, or on a store: sqlite:///FILE.db, postgresql://…",
+        "TRAIN",
+        parse=source,
+        is_argument=True,
     ),
 ]
 
@@ -299,7 +300,8 @@ def tune(
 
 def train_line(context: typer.Context, system: str, settings: Mapping[str, Any]) -> str:
     """Return the command that trains with these settings, on the data of the command in context."""
-    words: list[object] = ["sdgar", "train", *context.params["files"], "--system", system]
+    files = map(_shown, context.params["files"])
+    words: list[object] = ["sdgar", "train", *files, "--system", system]
     heeded = _heeded(context, system)
     for parameter in context.command.params:
         name = str(parameter.name)
@@ -311,12 +313,17 @@ def train_line(context: typer.Context, system: str, settings: Mapping[str, Any])
             words += [option] * value
         else:
             several = value if isinstance(value, list | tuple) else [value]
-            if name in ("test", "valid"):  # the address of a store is printed without its password
-                several = [one if is_remote(one) else source_of(one) for one in several]
+            if name in ("test", "valid"):
+                several = list(map(_shown, several))
             words += [word for one in several for word in (option, one)]
     for key, chosen in settings.items():
         words += ["--set", f"{key}={chosen}"]
     return command(*words, "--out", "RUN")
+
+
+def _shown(text: str) -> object:
+    """Return a file or a store as it is printed: the address of a store without its password."""
+    return text if is_remote(text) else source_of(text)
 
 
 def _heeded(context: typer.Context, system: str) -> set[str]:

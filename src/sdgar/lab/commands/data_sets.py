@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Annotated
 
 from sdgar.cli.console import Screen
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json, Overwrite, Seed
 from sdgar.cli.options.values import folder_for_files, new_file, require_new_table
 from sdgar.show.printed import command
 
 _NAMES = "citeulike, gowalla, movielens, amazon or echonest"
-_Name = Annotated[str, typer.Argument(help=f"Name one: {_NAMES}.")]
-
-
-def _folder(help: str) -> Any:
-    return typer.Option("--out", parser=folder_for_files, metavar="FOLDER", help=help)
+_Name = Annotated[str, Option(f"Name one: {_NAMES}.", is_argument=True)]
 
 
 def prepare(
     name: _Name,
-    raw: Annotated[Path, typer.Option("--raw", help="Read the publisher's file here.")],
-    out: Annotated[Path, _folder("Write interactions.parquet into this folder.")],
+    raw: Annotated[Path, Option("Read the publisher's file here.")],
+    out: Annotated[
+        Path,
+        Option("Write interactions.parquet into this folder.", "FOLDER", parse=folder_for_files),
+    ],
     allow_bad_rows: Annotated[
-        bool,
-        typer.Option(
-            "--allow-bad-rows",
-            help="Leave malformed rows out and count them, instead of refusing the file.",
-        ),
+        bool, Option("Leave malformed rows out and count them, instead of refusing the file.")
     ] = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -54,11 +48,11 @@ def prepare(
 
 def download(
     name: _Name,
-    out: Annotated[Path, _folder("Put the raw file into this folder.")] = Path("data/raw"),
-    url: Annotated[str | None, typer.Option("--url", help="Fetch from another place.")] = None,
-    sha256: Annotated[
-        str | None, typer.Option("--sha256", help="Check that the file has this digest.")
-    ] = None,
+    out: Annotated[
+        Path, Option("Put the raw file into this folder.", "FOLDER", parse=folder_for_files)
+    ] = Path("data/raw"),
+    url: Annotated[str | None, Option("Fetch from another place.")] = None,
+    sha256: Annotated[str | None, Option("Check that the file has this digest.")] = None,
     as_json: Json = False,
 ) -> None:
     """Fetch the raw file of one of the paper's data sets; verified by its digest."""
@@ -77,16 +71,10 @@ def download(
 
 
 def synthetic(
-    preset: Annotated[str, typer.Argument(help=f"Name one: demo, {_NAMES}.")],
+    preset: Annotated[str, Option(f"Name one: demo, {_NAMES}.", is_argument=True)],
     out: Annotated[
         Path,
-        typer.Option(
-            "-o",
-            "--out",
-            parser=new_file,
-            metavar="FILE",
-            help="Write this .parquet, .csv, .tsv or .jsonl file.",
-        ),
+        Option("Write this .parquet, .csv, .tsv or .jsonl file.", "FILE", "-o --out", new_file),
     ],
     seed: Seed = 0,
     overwrite: Overwrite = False,

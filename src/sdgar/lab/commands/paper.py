@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from sdgar.cli.console import Screen
 from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json
@@ -35,15 +33,14 @@ class ExperimentOptions:
 def paper(
     name: Annotated[
         str,
-        typer.Argument(help="Name one: table1, table2, trend, time, items, sensitivity, or all."),
+        Option(
+            "Name one: table1, table2, trend, time, items, sensitivity, or all.", is_argument=True
+        ),
     ],
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            parser=folder_for_files,
-            metavar="FOLDER",
-            help="Keep everything in this folder, and resume from it.",
+        Option(
+            "Keep everything in this folder, and resume from it.", "FOLDER", parse=folder_for_files
         ),
     ],
     as_json: Json = False,
@@ -66,7 +63,7 @@ def paper(
         )
     options = experiments.PaperOptions(
         data=how.data, quick=how.quick, device=how.device, seeds=seeds
-    )  # fmt: skip
+    )
     chosen = experiments.named(name)
     todo = {experiment.title: experiment.pieces(options) for experiment in chosen}
     for title, pieces in todo.items():

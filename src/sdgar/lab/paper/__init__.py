@@ -43,7 +43,6 @@ def run(
         path = out / f"{name}.jsonl"
         work = Work(watch, stop, f"What is finished is kept in {path}; the same command resumes.")
         rows = measured(todo[name], path, options.device, work)
-        work.begin(f"{name}: tables and figures")
         experiment.sheet(rows, options).write(out, name, experiment.title, rows)
         work.end("written", str(out / f"{name}.md"))
         files = sorted(out.glob(f"{name}*"))
