@@ -1,7 +1,7 @@
 """Draw negatives on the CPU: the same draws as ``sdgar.samplers``, for a block of visits at once.
 
 A proposal has n draws a visit, addressed by the seed, the row of the visit's first positive and the
-number of the draw. Here are the stages of a draw, uniform draws, and those of disliked items;
+number of the draw. Here are the stages of a draw, uniform draws, and draws of disliked items;
 ``alias_draws.py`` has proposals that alias tables hold.
 """
 

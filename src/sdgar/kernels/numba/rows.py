@@ -263,7 +263,7 @@ def loop(
     sums = [builder.phi(one.type) for one in before]
     made = body(place, sums)
     following = builder.add(place, _INT64(step))
-    end = builder.block  # the body may have written loops of its own
+    end = builder.block  # the body may have written more loops
     place.add_incoming(following, end)
     builder.cbranch(builder.icmp_signed("<", following, last), inside, after)
     builder.position_at_end(after)
