@@ -66,7 +66,7 @@ def prepare(name: str, raw: Path, *, allow_bad_rows: bool = False) -> Prepared:
     kinds = {ids.values.dtype.kind for ids in (positive.users, positive.items)}
     if dataset.integer_ids and kinds != {"i"}:
         raise DataError(
-            f"{raw} has ids that are no integers, which those of {dataset.paper_name} are. Get the "
+            f"{raw} has ids that are no integers, and all ids of {dataset.paper_name} are. Get the "
             "file again.",
             code="bad_rows",
         )
