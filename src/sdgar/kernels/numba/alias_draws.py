@@ -263,7 +263,7 @@ def _redraw(
         for k in range(left):
             e = np.int64(left_e[k])
             v = quotient(e, over_n, shift)
-            # The slots of a try follow the slots of the try before, so that no address is used twice.
+            # The slots of a try follow the slots of the one before: no address is used twice.
             item_e[e] = one(p, tail, row_VP[v, 0], t * p.n + e - v * p.n, user_V[v])
             ask_whether_known(known, user_V[v], item_e[e])
         if left == 0:
