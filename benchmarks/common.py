@@ -25,8 +25,8 @@ from sdgar.systems.recipe import recipe_of
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-    from sdgar.contracts import Engine
     from sdgar.data.interactions import Interactions
+    from sdgar.engines.protocol import Engine
     from sdgar.systems.base import Estimator
 
 

@@ -27,7 +27,7 @@ import torch
 import triton
 
 from common import DEVICE, from_npz, machine, options_of, write_report
-from sdgar.contracts import Engine, System
+from sdgar.contracts import System
 from sdgar.data import splits, synthetic
 from sdgar.data.building import RowAccount
 from sdgar.data.held_out import HeldOut
@@ -35,14 +35,16 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import ENGINES
+from sdgar.engines.protocol import Engine
 from sdgar.evaluation import metrics
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
 from sdgar.ranking import topk
 from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen, health
+from sdgar.samplers.health import health
 from sdgar.samplers.static import Popularity, Uniform
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
@@ -387,7 +389,8 @@ def gowalla(packed: Path | None) -> dict[str, Any]:
     @torch.no_grad()
     def check_health() -> object:
         target = sampler.update.log_target
-        return health(sampler, system.discriminator.score, target=target, seed=0, epoch=80)
+        tables = sampler.x_UK, sampler.y_IK
+        return health(*tables, system.discriminator.score, target=target, seed=0, epoch=80)
 
     found["refit_ms"] = {
         "all": wall_ms(lambda: engine.refit(80)),

@@ -33,8 +33,8 @@ from sdgar.lab.paper.chosen import settings_of, source
 from sdgar.maths.rng import Draws, Stream, index_and_fraction
 from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors
+from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen
 from sdgar.samplers.nearest_items import NearestItems
 from sdgar.systems.learner import Learner
 from sdgar.systems.recipe import recipe_of

@@ -159,7 +159,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
         cast("Interactions", shards)
     )  # of which only sizes are used
     start = time.perf_counter()
-    system = recipe_of(settled).compose(first, seed=SEED, device=DEVICE)
+    system = settled.compose(first, seed=SEED, device=DEVICE)
     found["compose_seconds"] = time.perf_counter() - start
     found["compose"] = peak(before)
     found |= {"states": args.states, "batch_size": system.batch_size}

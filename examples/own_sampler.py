@@ -9,9 +9,8 @@ import sdgar
 from sdgar.extend import (
     Draws,
     Ingredients,
-    KnownPositives,
     Negatives,
-    Score,
+    Positives,
     Static,
     redraw_known,
     register_sampler,
@@ -30,12 +29,9 @@ class HalfPopular(Static):
         word, *_ = draws.words(slots)
         return torch.searchsorted(self.sum_I, word / 2**32).clamp(max=len(self.sum_I) - 1)
 
-    def sample(
-        self, users_B: torch.Tensor, pos_B: torch.Tensor, n: int, *, score: Score, draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:  # fmt: skip
+    def sample(self, positives: Positives, n: int) -> Negatives:
         """N items a row, known positives drawn again; log Q is what importance weights need."""
-        items_BN, accepted_BN = redraw_known(self.draw, users_B, n, draws, known)
+        items_BN, accepted_BN = redraw_known(self.draw, positives, n)
         return Negatives(items_BN, accepted_BN, self.log_q_I[items_BN])
 
 

@@ -216,9 +216,9 @@ def test_own_parts_are_used_by_name(coloured):
     @sdgar.register_sampler("first")
     def first(making, *, shout: bool = False):
         class First(Static):
-            def sample(self, users_B, pos_B, n, *, score, draws, known):
+            def sample(self, positives, n):
                 seen.append(shout)
-                return Uniform().sample(users_B, pos_B, n, score=score, draws=draws, known=known)
+                return Uniform().sample(positives, n)
 
         return First()
 

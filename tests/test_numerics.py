@@ -16,15 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from sdgar.contracts import Negatives
+from sdgar.contracts import Negatives, Positives
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import WeightedLogistic
 from sdgar.samplers import sampled_sums as module
-from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings, Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen
 from sdgar.samplers.static import KnownItems, Popularity, Uniform
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
@@ -87,8 +86,7 @@ def update_of(
     temperature: float, lam_x: float, lam_y: float, reading: tuple[str, str, str], samples: int
 ) -> ClosedForm:
     target, integrand, calibration = reading
-    return ClosedForm(
-        temperature=temperature,
+    settings = ClosedFormSettings(
         lambda_x=lam_x,
         lambda_y=lam_y,
         samples=samples,
@@ -96,6 +94,7 @@ def update_of(
         integrand=integrand,
         calibration=calibration,
     )
+    return ClosedForm(temperature=temperature, settings=settings)
 
 
 def check(generator: Decomposable) -> None:
@@ -199,12 +198,14 @@ def test_sampling_ends_in_range_whatever_the_random_words(name, stream):
     rows_B = torch.arange(60)
     users_B = rows_B % 3
     given = made_samplers()[name].sample(
-        users_B,
-        torch.zeros(60).long(),
+        Positives(
+            users_B,
+            torch.zeros(60).long(),
+            lambda u, i: torch.zeros(i.shape),
+            stream(0, Stream.NEGATIVES, 1, rows_B[:, None]),
+            known,
+        ),
         4,
-        score=lambda u, i: torch.zeros(i.shape),
-        draws=stream(0, Stream.NEGATIVES, 1, rows_B[:, None]),
-        known=known,
     )
     assert ((given.items_BN >= 0) & (given.items_BN < 6)).all()
     assert torch.isfinite(given.log_q_BN).all()
@@ -229,12 +230,14 @@ def test_a_generator_with_one_item_finds_no_negative_for_who_has_it():
     generator = Decomposable(2, 1, 1, seed=0, update=update_of(0.5, 0.1, 1.0, READINGS[0], 4))
     generator.refit(lambda u, i: torch.zeros(i.shape), seed=0, epoch=1)
     given = generator.sample(
-        torch.arange(2),
-        torch.zeros(2).long(),
+        Positives(
+            torch.arange(2),
+            torch.zeros(2).long(),
+            lambda u, i: torch.zeros(i.shape),
+            Draws(0, Stream.NEGATIVES, 1, torch.arange(2)[:, None]),
+            KnownItems(data.history, 1, CPU),
+        ),
         3,
-        score=lambda u, i: torch.zeros(i.shape),
-        draws=Draws(0, Stream.NEGATIVES, 1, torch.arange(2)[:, None]),
-        known=KnownItems(data.history, 1, CPU),
     )
     assert not given.accepted_BN.any()
     assert_close(given.log_q_BN, torch.zeros(2, 3))

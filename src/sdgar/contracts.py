@@ -13,8 +13,8 @@ is an index into the table of contexts, nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -89,6 +89,27 @@ Score = Callable[[Tensor, Tensor], Tensor]
 """The function (users_B, items_BN) -> s_BN, at the current parameters, without a gradient."""
 
 
+@dataclass(frozen=True, slots=True)
+class Positives:
+    """The positives of a batch, and what a sampler needs to propose negatives for them."""
+
+    users_B: Tensor
+    """The context of each row."""
+    items_B: Tensor
+    """The positive of each row."""
+    score: Score
+    """The current scores."""
+    draws: Draws
+    """The random numbers; a row uses only those with its address."""
+    known: KnownPositives
+    """The training positives, which are no negatives."""
+
+    def rows(self, part: Tensor) -> Positives:
+        """Return some of the rows, with their random numbers."""
+        draws = self.draws.at(self.draws.rows[part])
+        return replace(self, users_B=self.users_B[part], items_B=self.items_B[part], draws=draws)
+
+
 class Sampler(Protocol):
     """A sampler proposes negatives; ``refit`` lets a learned one follow the discriminator.
 
@@ -104,17 +125,8 @@ class Sampler(Protocol):
         """Whether draws depend on the current scores; if not, many are made at once."""
         ...
 
-    def sample(
-        self,
-        users_B: Tensor,
-        pos_B: Tensor,
-        n: int,
-        *,
-        score: Score,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
-        """Return N negatives for each row; row b uses only the numbers of ``draws`` for row b."""
+    def sample(self, positives: Positives, n: int) -> Negatives:
+        """Return N negatives for each row."""
         ...
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
@@ -292,74 +304,3 @@ def misfit(system: System) -> str | None:
             "what came before each row. Use sampler decomposable, uniform, popularity or search."
         )
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class EpochStats:
-    """The results of one pass over the positives."""
-
-    loss: float
-    """The mean loss of a positive."""
-    positives: int
-    """How many positives were visited."""
-    seconds: float
-    """The seconds that the epoch took."""
-    unanswered: int
-    """How many rows had no negative, because their context has every item that was drawn."""
-    effective: float | None = None
-    """The mean effective number of negatives by their weights; None if the objective has no
-    weights."""
-
-
-@dataclass(frozen=True, slots=True)
-class Covered:
-    """The engine can run the system; the sentence says why it is a good choice."""
-
-    why: str
-    """The sentence that says why the engine is a good choice."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotCovered:
-    """The engine cannot run the system; the sentence says why."""
-
-    why: str
-    """The sentence that says why the engine cannot run the system."""
-
-
-@runtime_checkable
-class Engine(Protocol):
-    """An engine executes epochs of one system on one data set.
-
-    The data are ``Interactions``, or what an engine for larger data takes in their place.
-    """
-
-    name: ClassVar[str]
-
-    def __init__(self, system: System, data: Any, *, seed: int, device: torch.device) -> None: ...
-
-    @classmethod
-    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
-        """Return whether this engine runs the system on the device, and why."""
-        ...
-
-    @classmethod
-    def deterministic(cls, device: torch.device) -> bool:
-        """Return whether the same seed gives a bit-identical model on the same machine."""
-        ...
-
-    def run_epoch(self, epoch: int) -> EpochStats:
-        """Make one pass over the training positives, in the order of the epoch's shuffle."""
-        ...
-
-    def refit(self, epoch: int) -> Health:
-        """Update the sampler to the discriminator, and return its health."""
-        ...
-
-    def state(self) -> dict[str, Tensor]:
-        """Return parameters, optimiser and sampler state, for a checkpoint."""
-        ...
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what ``state`` returned."""
-        ...

@@ -84,12 +84,7 @@ class Group:
 
         ``name`` is the name of the group, for messages.
         """
-        if isinstance(value, Group):
-            if not isinstance(value, type(self)):
-                raise UsageError(
-                    f"{name} must be {type(self).__name__} or a dict, got {type(value).__name__}.",
-                    code="bad_setting",
-                )
+        if isinstance(value, type(self)):
             return value
         if isinstance(value, dict):
             inner = {"" if key == self.leading else key: one for key, one in value.items()}
@@ -97,7 +92,7 @@ class Group:
                 if key and not self.accepts(key):
                     raise unknown_name(f"setting of {name}", key, filter(None, self.flat()))
             return type(self)().changed(inner)
-        if not self.leading:
+        if not self.leading or isinstance(value, Group):
             raise UsageError(
                 f"{name} must be {type(self).__name__} or a dict of its settings, got {value!r}.",
                 code="bad_setting",
@@ -110,12 +105,18 @@ def joined(group: str, name: str) -> str:
     return f"{group}__{name}" if name else group
 
 
+def groups_of(kind: type) -> dict[str, type[Group]]:
+    """Return the classes of those settings of a class that are groups, by name."""
+    defaults = {f.name: default_of(f) for f in fields(cast("Any", kind))}
+    return {name: type(value) for name, value in defaults.items() if isinstance(value, Group)}
+
+
 def flat_settings(record: Any) -> dict[str, Any]:
-    """Return the values of all settings of a record, fields of groups by nested names."""
+    """Return the values of all settings of an estimator, fields of groups by nested names."""
     found: dict[str, Any] = {}
     for f in fields(record):
         value = getattr(record, f.name)
-        inner = value.flat() if isinstance(value, Group) else {"": value}
+        inner = value.flat() if f.name in record._groups else {"": value}
         found |= {joined(f.name, name): one for name, one in inner.items()}
     return found
 
@@ -147,12 +148,13 @@ def _settings(kind: type) -> Iterator[tuple[str, Any, Any, str]]:
     """Yield the name, type, default and text of each setting; a group yields its own."""
     types = get_type_hints(kind)
     texts = {name: text for base in reversed(kind.__mro__) for name, text in _texts(base)}
+    groups = groups_of(kind)
     for f in fields(cast("Any", kind)):
         default, text = default_of(f), texts.get(f.name, "")
-        if not isinstance(default, Group):
+        if f.name not in groups:
             yield f.name, types[f.name], default, text
             continue
-        own = {name: (hint, text) for name, hint, _, text in _settings(type(default))}
+        own = {name: (hint, text) for name, hint, _, text in _settings(groups[f.name])}
         for inner, value in default.flat().items():
             hint, text = own[inner or default.leading]
             yield joined(f.name, inner), hint, value, text

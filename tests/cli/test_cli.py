@@ -18,9 +18,9 @@ from sdgar.cli import main
 from sdgar.cli.commands import command_of, registered
 from sdgar.cli.options.training import DEFAULT_SYSTEM
 from sdgar.cli.systems import _engines
-from sdgar.contracts import Covered, NotCovered
 from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.eager import EagerEngine
+from sdgar.engines.protocol import Coverage
 from sdgar.machine import cores
 from sdgar.parts import SAMPLERS
 from sdgar.recommend.recommender import load
@@ -308,8 +308,8 @@ def test_doctor_checks_engines_for_the_default_system_and_for_sdgar():
         @staticmethod
         def covers(system, device):
             if system.name == DEFAULT_SYSTEM:
-                return NotCovered("it has no cosines")
-            return Covered("it has all parts")
+                return Coverage(False, "it has no cosines")
+            return Coverage(True, "it has all parts")
 
     assert _engines({"choosy": Choosy, "eager": EagerEngine}) == {
         "choosy": "sdsoftmax not here (it has no cosines); sdgar ready (it has all parts)",

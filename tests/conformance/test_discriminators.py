@@ -109,7 +109,7 @@ def test_the_same_seed_starts_the_same_and_another_does_not(make):
 
 @pytest.mark.parametrize("kind", [MatrixFactorization, MetricModel])
 def test_an_embedding_without_dimensions_is_refused(kind):
-    with pytest.raises(UsageError, match="dim must be at least 1, got 0"):
+    with pytest.raises(UsageError, match="dim must be an integer of at least 1, got 0"):
         kind(5, 6, 0, seed=1)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from sdgar.contracts import Engine, Health
+from sdgar.contracts import Health
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import ENGINES
 from sdgar.engines.eager import EagerEngine
@@ -17,6 +17,7 @@ from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.engines.fused.plan import CPU as CPU_PLAN
 from sdgar.engines.fused.plan import GPU as GPU_PLAN
 from sdgar.engines.fused.plan import Plan
+from sdgar.engines.protocol import Engine
 from sdgar.errors import NumericalError
 from sdgar.samplers.score_aware import FirstViolation
 from sdgar.samplers.static import Uniform

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.closed_form import ClosedForm
-from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Scrambled, Update
+from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings, Scrambled
+from sdgar.samplers.decomposable import Decomposable, Update
 from sdgar.samplers.nearest_items import NearestItems
-from sdgar.samplers.policy_gradient import PolicyGradient
+from sdgar.samplers.policy_gradient import PolicyGradient, PolicySettings
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.softmax_generator import SoftmaxGenerator
@@ -37,13 +37,7 @@ def popularity_mix(data: Interactions, share: float) -> PopularityMix:
 
 def decomposable(data: Interactions, *, updated: bool, scramble: bool = False) -> Decomposable:
     update: Update = ClosedForm(
-        temperature=0.5,
-        lambda_x=0.1,
-        lambda_y=1.0,
-        samples=8,
-        target="kl",
-        integrand="loss",
-        calibration="relative",
+        temperature=0.5, settings=ClosedFormSettings(samples=8, calibration="relative")
     )
     if scramble:
         update = Scrambled(update)
@@ -72,17 +66,13 @@ def near_top(data: Interactions, *, explore: float, index: str = "exact") -> Nea
 
 
 def softmax(data: Interactions, *, updated: bool) -> SoftmaxGenerator:
-    update = PolicyGradient(
-        learning_rate=0.1,
-        l2=0.1,
-        batch=5,
-        samples=8,
-        positive_share=0.2,
-        reward="sigmoid",
-        pretrain_passes=3,
-        pretrain_rate=0.05,
+    settings = PolicySettings(
+        learning_rate=0.1, l2=0.1, batch_size=5, samples=8, pretrain=3, pretrain_rate=0.05
     )
-    made = SoftmaxGenerator(data.history, data.n_items, 4, seed=1, temperature=0.5, update=update)
+    made = SoftmaxGenerator(
+        data.history, data.n_items, 4, seed=1, temperature=0.5,
+        learning_rate=0.1, update=PolicyGradient(settings=settings),
+    )  # fmt: skip
     if updated:
         made.refit(wavy, seed=1, epoch=1)
     return made
@@ -133,12 +123,14 @@ def draw(make, data: Interactions, rows: torch.Tensor, n: int = 5, epoch: int = 
     known = KnownItems(data.history, data.n_items, CPU)
     sampler = make(data)
     return sampler.sample(
-        torch.from_numpy(data.users_E)[rows],
-        torch.from_numpy(data.items_E).long()[rows],
+        Positives(
+            torch.from_numpy(data.users_E)[rows],
+            torch.from_numpy(data.items_E).long()[rows],
+            steps,
+            Draws(seed, Stream.NEGATIVES, epoch, rows[:, None]),
+            known,
+        ),
         at_most(sampler, n),
-        score=steps,
-        draws=Draws(seed, Stream.NEGATIVES, epoch, rows[:, None]),
-        known=known,
     )
 
 
@@ -241,12 +233,14 @@ def test_draws_follow_log_q_over_the_unknown_items(make):
     rows = torch.arange(20_000)
     sampler = make(data)
     negatives = sampler.sample(
-        torch.full((20_000,), user),
-        torch.zeros(20_000).long(),
+        Positives(
+            torch.full((20_000,), user),
+            torch.zeros(20_000).long(),
+            wavy,
+            Draws(2, Stream.NEGATIVES, 1, rows[:, None]),
+            KnownItems(data.history, data.n_items, CPU),
+        ),
         at_most(sampler, 5),
-        score=wavy,
-        draws=Draws(2, Stream.NEGATIVES, 1, rows[:, None]),
-        known=KnownItems(data.history, data.n_items, CPU),
     )
     if negatives.log_q_BN is None:
         pytest.skip("this sampler does not know its probabilities")

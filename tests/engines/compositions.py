@@ -13,11 +13,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Engine, EpochStats, Health, System
+from sdgar.contracts import Health, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.bounded import Cosine, MetricModel
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.eager import EagerEngine
+from sdgar.engines.protocol import Engine, EpochStats
 from sdgar.errors import UsageError
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.objectives import (
@@ -28,7 +29,7 @@ from sdgar.objectives import (
     WarpHinge,
     WeightedLogistic,
 )
-from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.dislikes import WithDislikes
 from sdgar.samplers.rank_by_factor import RankByFactor
@@ -45,15 +46,7 @@ Make = Callable[..., Any]
 
 
 def _generator(data: Interactions) -> Decomposable:
-    update = ClosedForm(
-        temperature=0.5,
-        lambda_x=0.1,
-        lambda_y=1.0,
-        samples=8,
-        target="kl",
-        integrand="loss",
-        calibration="line",
-    )
+    update = ClosedForm(temperature=0.5, settings=ClosedFormSettings(samples=8))
     return Decomposable(data.n_users, data.n_items, 6, seed=1, update=update)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from sdgar.contracts import System
+from sdgar.contracts import Positives, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import ENGINES, choose_device, choose_engine
@@ -72,12 +72,14 @@ def test_one_epoch_of_gradient_descent_is_what_the_docstring_says(
     for rows, addresses in batches_of(data, per_visit, 100):
         draws = Draws(5, Stream.NEGATIVES, 1, torch.from_numpy(addresses)[:, None])
         negatives = Uniform().sample(
-            torch.from_numpy(data.users_E[rows]),
-            torch.from_numpy(data.items_E[rows]).long(),
+            Positives(
+                torch.from_numpy(data.users_E[rows]),
+                torch.from_numpy(data.items_E[rows]).long(),
+                lambda u, i: i,
+                draws,
+                known,
+            ),
             2,
-            score=lambda u, i: i,
-            draws=draws,
-            known=known,
         )
         g_user, g_item, g_bias = np.zeros_like(user), np.zeros_like(item), np.zeros_like(bias)
         for b, r in enumerate(rows):

@@ -12,13 +12,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sdgar.contracts import Covered, EpochStats, Health, NotCovered
+from sdgar.contracts import Health
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused import cpu as fused_cpu
 from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.errors import NumericalError, UsageError
 from sdgar.machine import cores
 from sdgar.maths.optimizers import SGD, Adam, LazyAdam
@@ -76,7 +77,7 @@ def test_what_was_seen_may_be_that_of_a_context_and_not_of_its_user(one):
 
 def test_covariances_of_a_metric_are_not_covered():
     answer = FusedCpuEngine.covers(METRIC.system(some_data(), l2=0.1), CPU)
-    assert isinstance(answer, NotCovered)
+    assert not answer.runs
     assert "covariances" in answer.why
 
 
@@ -313,7 +314,7 @@ class OtherObjective(PairwiseLogistic):
 def test_it_says_what_it_covers_and_why_not():
     data = some_data()
     system = PAIRWISE_ADAM.system(data)
-    assert isinstance(FusedCpuEngine.covers(system, CPU), Covered)
+    assert FusedCpuEngine.covers(system, CPU).runs
     for change, sentence in (
         ({"optimizer": Adam(0.1)}, "no code for the optimizer Adam"),
         ({"sampler": OtherSampler()}, "no code for the sampler OtherSampler"),
@@ -324,10 +325,10 @@ def test_it_says_what_it_covers_and_why_not():
         ),
     ):
         answer = FusedCpuEngine.covers(replace(system, **change), CPU)
-        assert isinstance(answer, NotCovered)
+        assert not answer.runs
         assert sentence in answer.why
     answer = FusedCpuEngine.covers(system, torch.device("cuda"))
-    assert answer == NotCovered("it runs on the CPU, not on cuda")
+    assert answer == Coverage(False, "it runs on the CPU, not on cuda")
 
 
 def test_what_is_not_covered_is_never_run():
@@ -341,7 +342,7 @@ def test_what_is_not_covered_is_never_run():
 @pytest.mark.parametrize("one", MET, ids=str)
 def test_auto_takes_it_for_all_it_covers_and_says_why(one):
     system = one.system(one.data())
-    covered = isinstance(FusedCpuEngine.covers(system, CPU), Covered)
+    covered = FusedCpuEngine.covers(system, CPU).runs
     engine, why = choose_engine("auto", system, CPU)
     assert engine is (FusedCpuEngine if covered else EagerEngine)
     assert ("one compiled loop" in why) == covered
@@ -361,6 +362,6 @@ def test_dense_adam_is_left_to_eager_and_refused_by_name():
 
 def test_without_numba_it_says_so(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert FusedCpuEngine.covers(PAIRWISE_ADAM.system(some_data()), CPU) == NotCovered(
-        "Numba is not installed"
+    assert FusedCpuEngine.covers(PAIRWISE_ADAM.system(some_data()), CPU) == Coverage(
+        False, "Numba is not installed"
     )

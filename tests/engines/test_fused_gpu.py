@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sdgar.contracts import Covered, Negatives, NotCovered
+from sdgar.contracts import Negatives, Positives
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.bounded import Cosine, MetricModel
 from sdgar.discriminators.factorization import MatrixFactorization
@@ -19,6 +19,7 @@ from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused import gpu_tables
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.gpu import FusedGpuEngine
+from sdgar.engines.protocol import Coverage
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError, UsageError
 from sdgar.maths.optimizers import SGD, Adam, LazyAdam, RowAdagrad
@@ -85,7 +86,7 @@ def test_nobody_gets_the_interpreter_by_chance(data):
 
 def test_covariances_of_a_metric_are_not_covered(data):
     answer = FusedGpuEngine.covers(METRIC.system(data, l2=0.1), DEVICE)
-    assert isinstance(answer, NotCovered)
+    assert not answer.runs
     assert "covariances" in answer.why
 
 
@@ -113,12 +114,14 @@ def test_it_draws_the_negatives_of_the_sampler(data, one, per_visit):
     users_E = torch.from_numpy(data.users_E)
     known = KnownItems(data.history, data.n_items, torch.device("cpu"))
     expected: Negatives = SAMPLERS[one.sampler](data).sample(
-        users_E[batch.first_V],
-        torch.from_numpy(data.items_E).long()[batch.first_V],
+        Positives(
+            users_E[batch.first_V],
+            torch.from_numpy(data.items_E).long()[batch.first_V],
+            lambda users, items: items,
+            Draws(5, Stream.NEGATIVES, 7, batch.first_V[:, None]),
+            known,
+        ),
         3,
-        score=lambda users, items: items,
-        draws=Draws(5, Stream.NEGATIVES, 7, batch.first_V[:, None]),
-        known=known,
     )
     items_VN, accepted_VN = negatives_of(engine, len(visits))
     assert torch.equal(items_VN, expected.items_BN)
@@ -168,7 +171,7 @@ def test_divergence_stops_the_run_and_says_what_to_lower(data, rate):
 
 def test_it_says_what_it_covers(data):
     system = POPULAR.system(data)
-    assert isinstance(FusedGpuEngine.covers(system, DEVICE), Covered)
+    assert FusedGpuEngine.covers(system, DEVICE).runs
 
     class OtherSampler(Uniform):
         """A sampler without a kernel."""
@@ -184,7 +187,7 @@ def test_it_says_what_it_covers(data):
         ({"positives_per_visit": 33}, "positives_per_visit = 33 is above 32"),
     ):
         answer = FusedGpuEngine.covers(replace(system, **change), DEVICE)
-        assert isinstance(answer, NotCovered)
+        assert not answer.runs
         assert sentence in answer.why
     with pytest.raises(UsageError, match="no kernel for the optimizer Adam"):
         FusedGpuEngine(replace(system, optimizer=Adam(0.1)), data, seed=0, device=DEVICE)
@@ -193,8 +196,8 @@ def test_it_says_what_it_covers(data):
 def test_without_a_gpu_or_triton_it_says_so(data, monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     answer = FusedGpuEngine.covers(POPULAR.system(data), torch.device("cpu"))
-    assert isinstance(answer, NotCovered)
+    assert not answer.runs
     assert "CUDA device" in answer.why
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     answer = FusedGpuEngine.covers(POPULAR.system(data), torch.device("cuda"))
-    assert answer == NotCovered("Triton is not installed")
+    assert answer == Coverage(False, "Triton is not installed")

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.contracts import System
+from sdgar.contracts import Positives, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.fused import cpu_records
@@ -20,7 +20,7 @@ from sdgar.kernels.numba import known as numba_pairs
 from sdgar.maths.optimizers import SGD
 from sdgar.maths.rng import Draws, Stream, tail
 from sdgar.objectives import WeightedLogistic
-from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.static import KnownItems, Popularity, Uniform
 
@@ -60,15 +60,7 @@ def sampler_of(name: str, data: Interactions) -> Uniform | Popularity | Decompos
         return Uniform()
     if name == "popularity":
         return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)))
-    update = ClosedForm(
-        temperature=0.5,
-        lambda_x=0.1,
-        lambda_y=1.0,
-        samples=8,
-        target="kl",
-        integrand="loss",
-        calibration="line",
-    )
+    update = ClosedForm(temperature=0.5, settings=ClosedFormSettings(samples=8))
     made = Decomposable(data.n_users, data.n_items, 6, seed=1, update=update)
     if name == "decomposable, updated":
         made.refit(lambda users, items: torch.sin(users[:, None] + 3.0 * items), seed=1, epoch=1)
@@ -112,12 +104,14 @@ def drawn(sampler, data: Interactions, n: int, seed: int, epoch: int):
 def test_draws_are_those_of_the_sampler_address_by_address(data, name, n, seed, epoch):
     sampler = sampler_of(name, data)
     expected = sampler.sample(
-        torch.from_numpy(data.users_E),
-        torch.from_numpy(data.items_E).long(),
+        Positives(
+            torch.from_numpy(data.users_E),
+            torch.from_numpy(data.items_E).long(),
+            lambda users, items: items,
+            Draws(seed, Stream.NEGATIVES, epoch, torch.arange(len(data))[:, None]),
+            KnownItems(data.history, data.n_items, CPU),
+        ),
         n,
-        score=lambda users, items: items,
-        draws=Draws(seed, Stream.NEGATIVES, epoch, torch.arange(len(data))[:, None]),
-        known=KnownItems(data.history, data.n_items, CPU),
     )
     item_VN, ok_VN, q_VN = drawn(sampler, data, n, seed, epoch)
     assert np.array_equal(item_VN, expected.items_BN.numpy())

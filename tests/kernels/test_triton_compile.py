@@ -32,7 +32,7 @@ from sdgar.objectives import (
     WeightedLogistic,
 )
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
-from sdgar.samplers.generator import Frozen
+from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.score_aware import FirstViolation, HardestOf

@@ -10,8 +10,8 @@ import torch
 from torch.testing import assert_close
 
 from sdgar.maths.rng import Draws, Stream, tail
+from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen
 
 triton = pytest.importorskip("triton", reason="Triton is not installed on this machine")
 if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():

@@ -13,9 +13,8 @@ from torch.nn.functional import softplus
 
 from sdgar.contracts import Negatives
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings, Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen
 
 
 @dataclass
@@ -55,9 +54,9 @@ class Problem:
     def _mass_UI(self, update: ClosedForm) -> Tensor:
         """P(i|c) h_c(i), over Q(i|c) for the KL target."""
         deviation_UI = (self.f_UI - self.mu_U[:, None]).abs()
-        h_UI = deviation_UI if update.integrand == "deviation" else self.f_UI
+        h_UI = deviation_UI if update.settings.integrand == "deviation" else self.f_UI
         mass_UI = self.p_UI * h_UI
-        return mass_UI / self.q_UI if update.target == "kl" else mass_UI
+        return mass_UI / self.q_UI if update.settings.target == "kl" else mass_UI
 
     def b_UK(self, update: ClosedForm) -> Tensor:
         return self._mass_UI(update) @ self.generator.y_IK.double()
@@ -81,7 +80,6 @@ def problem(
 def closed_form(**changes) -> ClosedForm:
     """The update as printed, unless a test changes it."""
     printed = {
-        "temperature": 1.0,
         "lambda_x": 0.1,
         "lambda_y": 0.1,
         "samples": 64,
@@ -89,7 +87,7 @@ def closed_form(**changes) -> ClosedForm:
         "integrand": "deviation",
         "calibration": "literal",
     }
-    return ClosedForm(**(printed | changes))
+    return ClosedForm(temperature=1.0, settings=ClosedFormSettings(**(printed | changes)))
 
 
 def sample_sets(p: Problem, context: int, size: int, sets: int, *, seed: int) -> Negatives:

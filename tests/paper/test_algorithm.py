@@ -17,9 +17,8 @@ from torch.testing import assert_close
 from sdgar.engines.eager import EagerEngine
 from sdgar.maths.rng import Stream, uniform
 from sdgar.samplers import sampled_sums as module
-from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.closed_form import ClosedForm, Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.training.loop import fit
@@ -89,9 +88,9 @@ def test_an_epoch_shows_every_positive_once_with_draws_of_its_own(checkerboard, 
     drawn: list[torch.Tensor] = []
     sample = Decomposable.sample
 
-    def spy(self, users_B, pos_B, n, **others):
-        given = sample(self, users_B, pos_B, n, **others)
-        seen.extend(zip(users_B.tolist(), pos_B.tolist(), strict=True))
+    def spy(self, positives, n):
+        given = sample(self, positives, n)
+        seen.extend(zip(positives.users_B.tolist(), positives.items_B.tolist(), strict=True))
         drawn.append(given.items_BN)
         return given
 
@@ -125,9 +124,7 @@ def update_events(monkeypatch):
         original = getattr(owner, name)
 
         def spy(self, *args, **kwargs):
-            generator = self if isinstance(self, Decomposable) else args[0]
-            if isinstance(generator, Decomposable):
-                events.append((say(kwargs), generator.x_UK, generator.y_IK))
+            events.append((say(kwargs), p.generator.x_UK, p.generator.y_IK))
             return original(self, *args, **kwargs)
 
         monkeypatch.setattr(owner, name, spy)

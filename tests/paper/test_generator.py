@@ -13,7 +13,7 @@ from scipy import stats
 from torch.testing import assert_close
 
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.sampled_sums import Inverse
+from sdgar.samplers.sampled_sums import Inverse, Moment
 
 from .oracle import best_with_entropy, closed_form, problem, slope_of_log_error
 
@@ -120,9 +120,8 @@ def test_the_partition_function_and_the_mean_loss_converge_to_sums_over_all_item
     p = problem()
 
     def estimate(size: int) -> torch.Tensor:
-        log_z_U, mu_U = closed_form(samples=size).partition_and_mean(
-            p.generator, p.score, seed=0, epoch=1, part=0
-        )
+        at = Moment(p.generator, p.score, seed=0, epoch=1)
+        log_z_U, mu_U = closed_form(samples=size).partition_and_mean(at, part=0)
         return mu_U if which == "mean loss" else log_z_U.exp()
 
     check_convergence(estimate, p.mu_U if which == "mean loss" else p.log_z_U.exp())
@@ -138,8 +137,8 @@ def test_b_and_d_converge_to_sums_over_all_items_and_contexts(which, target, int
     def estimate(size: int) -> torch.Tensor:
         sampled = closed_form(target=target, integrand=integrand, samples=size)
         logarithm = sampled.log_b if which == "b" else sampled.log_d
-        known = (p.generator, p.score, p.log_z_U.float(), p.mu_U.float())
-        return logarithm(*known, seed=0, epoch=1).exp()
+        at = Moment(p.generator, p.score, seed=0, epoch=1)
+        return logarithm(at, p.log_z_U.float(), p.mu_U.float()).exp()
 
     check_convergence(estimate, p.b_UK(update) if which == "b" else p.d_IK(update))
 
@@ -179,10 +178,10 @@ def test_an_update_is_one_round_of_the_exact_alternation(target, integrand, cali
         unit = value.amax(dim=dim).mean() if calibration == "relative" else 1.0
         return (value / (weight * unit)).softmax(dim=dim)
 
-    too_early_IK = solve(exact.d_IK(update), update.lambda_y, 0)
-    exact.generator.set_x(solve(exact.b_UK(update), update.lambda_x, 1))
+    too_early_IK = solve(exact.d_IK(update), lam, 0)
+    exact.generator.set_x(solve(exact.b_UK(update), lam, 1))
     assert_close(p.generator.x_UK, exact.generator.x_UK, rtol=0, atol=0.05)
     exact.generator.set_x(p.generator.x_UK)  # what is left of the error of X is not that of Y
-    exact.generator.set_y(solve(exact.d_IK(update), update.lambda_y, 0))
+    exact.generator.set_y(solve(exact.d_IK(update), lam, 0))
     assert_close(p.generator.y_IK, exact.generator.y_IK, rtol=0, atol=0.05)
     assert (too_early_IK - exact.generator.y_IK).abs().max() > 0.1

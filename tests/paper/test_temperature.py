@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import softplus
 from torch.testing import assert_close
 
-from sdgar.contracts import Negatives
+from sdgar.contracts import Negatives, Positives
 from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import WeightedLogistic
@@ -27,12 +27,14 @@ def drawn() -> tuple[torch.Tensor, torch.Tensor, Negatives]:
     data = Interactions.from_arrays(np.repeat(np.arange(ROWS), 3), np.arange(3 * ROWS) % ITEMS)
     rows = torch.arange(ROWS)
     given = Uniform().sample(
-        rows,
-        torch.from_numpy(data.items_E[::3]).long(),
+        Positives(
+            rows,
+            torch.from_numpy(data.items_E[::3]).long(),
+            lambda users_B, items_BN: torch.zeros(items_BN.shape),
+            Draws(0, Stream.NEGATIVES, 1, rows[:, None]),
+            KnownItems(data.history, data.n_items, torch.device("cpu")),
+        ),
         N,
-        score=lambda users_B, items_BN: torch.zeros(items_BN.shape),
-        draws=Draws(0, Stream.NEGATIVES, 1, rows[:, None]),
-        known=KnownItems(data.history, data.n_items, torch.device("cpu")),
     )
     rng = torch.Generator().manual_seed(0)
     g_UI = 2 * torch.randn(ROWS, ITEMS, generator=rng, dtype=torch.float64)

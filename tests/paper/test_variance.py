@@ -12,8 +12,8 @@ import torch
 from scipy.optimize import minimize
 
 from sdgar.objectives import WeightedLogistic
+from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen
 
 from .oracle import Problem, problem, sample_sets
 

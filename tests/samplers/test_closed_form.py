@@ -9,22 +9,13 @@ from torch.testing import assert_close
 from sdgar.errors import UsageError
 from sdgar.samplers import sampled_sums as module
 from sdgar.samplers.alias import log_average
-from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings, Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen
 
 
-def made(**changes) -> ClosedForm:
-    usual = {
-        "temperature": 0.5,
-        "lambda_x": 0.1,
-        "lambda_y": 1.0,
-        "samples": 16,
-        "target": "kl",
-        "integrand": "loss",
-        "calibration": "relative",
-    }
-    return ClosedForm(**(usual | changes))
+def made(*, temperature: float = 0.5, **changes) -> ClosedForm:
+    settings = ClosedFormSettings(**({"samples": 16, "calibration": "relative"} | changes))
+    return ClosedForm(temperature=temperature, settings=settings)
 
 
 def scores(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:

@@ -7,24 +7,16 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.alias import AliasTables
-from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings, Frozen, Scrambled
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen, Scrambled
 from sdgar.samplers.static import MAX_TRIES, KnownItems
 
 CPU = torch.device("cpu")
-UPDATE = ClosedForm(
-    temperature=0.5,
-    lambda_x=0.1,
-    lambda_y=1.0,
-    samples=8,
-    target="kl",
-    integrand="loss",
-    calibration="relative",
-)
+UPDATE = ClosedForm(temperature=0.5, settings=ClosedFormSettings(samples=8, calibration="relative"))
 
 
 def scores(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
@@ -73,12 +65,14 @@ def sampled_in_python(
 def sample(generator: Decomposable, data: Interactions, users_B: torch.Tensor, n: int):
     rows_B1 = 1000 + torch.arange(len(users_B))[:, None]
     return generator.sample(
-        users_B,
-        torch.zeros_like(users_B),
+        Positives(
+            users_B,
+            torch.zeros_like(users_B),
+            scores,
+            Draws(9, Stream.NEGATIVES, 2, rows_B1),
+            KnownItems(data.history, data.n_items, CPU),
+        ),
         n,
-        score=scores,
-        draws=Draws(9, Stream.NEGATIVES, 2, rows_B1),
-        known=KnownItems(data.history, data.n_items, CPU),
     )
 
 
@@ -168,7 +162,9 @@ def test_updates_follow_the_discriminator(target, share):
     def grouped(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
         return torch.where(users_B[:, None] % 2 == items_BN % 2, 2.0, -4.0)
 
-    update = replace(UPDATE, samples=64, target=target)
+    update = ClosedForm(
+        temperature=0.5, settings=replace(UPDATE.settings, samples=64, target=target)
+    )
     generator = Decomposable(40, 60, 8, seed=0, update=update)
     kl = [generator.refit(grouped, seed=0, epoch=epoch).numbers["kl"] for epoch in range(1, 9)]
     q_UI = generator.x_UK @ generator.y_IK.T

@@ -7,14 +7,15 @@ import pytest
 import torch
 
 import sdgar
+from sdgar.contracts import Positives
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused import plan
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.rng import Draws, Stream
+from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.dislikes import WithDislikes
-from sdgar.samplers.generator import Frozen
 from sdgar.samplers.static import KnownItems, Popularity, Uniform
 from sdgar.systems.recipe import recipe_of
 
@@ -53,10 +54,10 @@ def test_log_q_sums_to_one_and_is_what_is_drawn(name):
     assert torch.allclose(q_UI.sum(dim=1), torch.ones(data.n_users), atol=1e-4)
     for user in range(data.n_users):
         n = 20_000
+        draws = Draws(3, Stream.NEGATIVES, 1, torch.tensor([[user]]))
         drawn = sampler.sample(
-            torch.tensor([user]), torch.tensor([0]), n, score=None, known=known,
-            draws=Draws(3, Stream.NEGATIVES, 1, torch.tensor([[user]])),
-        )  # fmt: skip
+            Positives(torch.tensor([user]), torch.tensor([0]), None, draws, known), n
+        )
         met_I = np.bincount(drawn.items_BN[0][drawn.accepted_BN[0]], minlength=data.n_items) / n
         assert np.abs(met_I - q_UI[user].numpy()).max() < 0.02
         log_q = sampler.log_q(torch.tensor([user]), drawn.items_BN, known)
@@ -72,7 +73,7 @@ def test_systems_draw_them_or_say_why_not():
     for kind in (sdgar.WARP, sdgar.CML):
         with pytest.raises(UsageError, match="estimates ranks from draws that are uniform"):
             kind(**QUICK, sampler__dislikes=P).fit(data)
-    with pytest.raises(UsageError, match="from 0 to below 1"):
+    with pytest.raises(UsageError, match="at least 0 and below 1"):
         sdgar.BPR(**QUICK, sampler__dislikes=1.0).fit(data)
     bare = Interactions.from_arrays([1, 1, 2], [1, 2, 3])
     with pytest.raises(DataError, match="no dislikes to draw negatives from"):

@@ -13,9 +13,9 @@ from torch.testing import assert_close
 from sdgar.data.history import History
 from sdgar.errors import UsageError
 from sdgar.samplers import em
+from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.em import ExpectationMaximization, step
-from sdgar.samplers.generator import Frozen
+from sdgar.samplers.em import EMSettings, ExpectationMaximization, step
 
 USERS, ITEMS, STATES = 6, 9, 3
 
@@ -78,9 +78,13 @@ def generator_of(x_UK: Tensor, y_IK: Tensor, update: ExpectationMaximization) ->
     return made
 
 
+def by_em(positives: History | None = None, **settings) -> ExpectationMaximization:
+    return ExpectationMaximization(settings=EMSettings(**settings), positives=positives)
+
+
 def test_an_update_by_many_draws_is_the_exact_round():
     s_UI = scores(1, 1.5)
-    update = ExpectationMaximization(temperature=1.0, samples=200_000, floor_x=0.01, floor_y=0.1)
+    update = by_em(samples=200_000, floor_x=0.01, floor_y=0.1)
     generator = generator_of(*start(1), update)
     x_UK, y_IK = generator.x_UK.double(), generator.y_IK.double()
     p_UI = s_UI.softmax(dim=1)
@@ -96,7 +100,7 @@ def test_an_update_by_many_draws_is_the_exact_round():
 
 def test_updates_follow_the_scores_and_keep_their_floors():
     s_UI = scores(2, 4.0)
-    update = ExpectationMaximization(temperature=1.0, samples=64, floor_x=0.05, floor_y=0.2)
+    update = by_em(samples=64, floor_x=0.05, floor_y=0.2)
     generator = generator_of(*start(2), update)
     values = [
         generator.refit(lambda u, i: s_UI.float()[u[:, None], i], seed=3, epoch=e).numbers["kl"]
@@ -107,24 +111,6 @@ def test_updates_follow_the_scores_and_keep_their_floors():
     assert generator.y_IK.min() >= 0.2 / ITEMS * 0.999
     assert_close(generator.x_UK.sum(dim=1), torch.ones(USERS))
     assert_close(generator.y_IK.sum(dim=0), torch.ones(STATES))
-
-
-def test_the_target_of_least_variance_leaves_out_what_scores_the_mean():
-    """P |s - μ|: an item whose score is the mean of its context gets no mass but the floor."""
-    s_UI = torch.tensor([[0.0, 1.0, -1.0]]).repeat(4, 1)
-    p_I = s_UI[0].softmax(dim=0)
-    s_UI = s_UI - (p_I * s_UI[0]).sum()
-    s_UI = torch.cat((s_UI, torch.zeros(4, 1)), dim=1)
-    update = ExpectationMaximization(
-        temperature=1.0, samples=20_000, floor_y=0.01, integrand="deviation"
-    )
-    generator = Decomposable(4, 4, 2, seed=0, update=update)
-    for epoch in range(1, 10):
-        generator.refit(lambda u, i: s_UI[u[:, None], i], seed=0, epoch=epoch)
-    q_I = generator.x_UK[0] @ generator.y_IK.T
-    target_I = s_UI[0].softmax(dim=0) * s_UI[0].abs()
-    assert q_I[3] < 0.02
-    assert_close(q_I, target_I / target_I.sum(), rtol=0, atol=0.03)
 
 
 def test_a_line_without_a_finite_factor_stays_as_it_was():
@@ -138,7 +124,7 @@ def test_a_line_without_a_finite_factor_stays_as_it_was():
 @pytest.mark.parametrize("floors", [{"floor_x": 0.0}, {"floor_y": 1.0}])
 def test_floors_are_shares(floors):
     with pytest.raises(UsageError, match=f"{next(iter(floors))} must lie between 0 and 1"):
-        ExpectationMaximization(temperature=1.0, samples=8, **floors)
+        by_em(**floors)
 
 
 def two_groups() -> tuple[History, Tensor]:
@@ -154,10 +140,7 @@ def two_groups() -> tuple[History, Tensor]:
 
 def pretrained(steps: int, seed: int = 0) -> Decomposable:
     """A generator after nothing but its steps on positives: it has no scores to follow."""
-    update = ExpectationMaximization(
-        temperature=1.0, samples=1, floor_x=1e-6, floor_y=1e-6, pretrain=steps,
-        positives=two_groups()[0],
-    )  # fmt: skip
+    update = by_em(two_groups()[0], floor_x=1e-6, floor_y=1e-6, pretrain=steps)
     made = Decomposable(USERS, ITEMS, STATES, seed=seed, update=update)
     update._learn_positives(made, two_groups()[0])
     return made
@@ -196,7 +179,7 @@ def test_steps_on_positives_never_make_them_less_likely(seed):
 def test_before_it_follows_scores_the_generator_knows_who_has_what():
     """A flat discriminator says nothing, so after the first update only the positives speak."""
     history, _ = two_groups()
-    update = ExpectationMaximization(temperature=1.0, samples=64, positives=history, pretrain=30)
+    update = by_em(history, samples=64, pretrain=30)
     made = Decomposable(USERS, ITEMS, STATES, seed=0, update=update)
     share_of_own = []
     for epoch in (1, 2):
@@ -213,11 +196,10 @@ def test_before_it_follows_scores_the_generator_knows_who_has_what():
 
 def test_without_steps_on_positives_the_generator_starts_at_random():
     flat = {"score": lambda users_B, items_BN: torch.zeros(items_BN.shape), "seed": 0, "epoch": 1}
-    plain, off = (
-        ExpectationMaximization(temperature=1.0, samples=8, positives=positives, pretrain=0)
+    made = [
+        Decomposable(USERS, ITEMS, STATES, seed=0, update=by_em(positives, pretrain=0))
         for positives in (None, two_groups()[0])
-    )
-    made = [Decomposable(USERS, ITEMS, STATES, seed=0, update=update) for update in (plain, off)]
+    ]
     for generator in made:
         generator.refit(**flat)
     assert torch.equal(made[0].x_UK, made[1].x_UK)

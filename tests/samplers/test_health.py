@@ -7,8 +7,9 @@ import torch
 from torch.nn.functional import softplus
 
 from sdgar.contracts import Health
+from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen, Target, health
+from sdgar.samplers.health import Target, health
 
 USERS, ITEMS, STATES = 40, 60, 8
 
@@ -26,8 +27,8 @@ def half(g: torch.Tensor) -> torch.Tensor:
     return softplus(g) / 0.5
 
 
-def found(generator: Decomposable, target: Target | None = half) -> Health:
-    return health(generator, scores, target=target, seed=0, epoch=1)
+def found(generator: Decomposable, target: Target | None = half, score=scores) -> Health:
+    return health(generator.x_UK, generator.y_IK, score, target=target, seed=0, epoch=1)
 
 
 def test_a_fresh_generator_is_healthy():
@@ -98,7 +99,7 @@ def test_the_divergence_is_that_of_the_target_from_the_proposal():
     generator = made()
     generator.set_x(torch.ones(USERS, STATES))
     g_I = torch.linspace(-2, 2, ITEMS)
-    value = health(generator, lambda u, i: g_I[i], target=half, seed=0, epoch=1).numbers["kl"]
+    value = found(generator, score=lambda u, i: g_I[i]).numbers["kl"]
     p_I = (torch.nn.functional.softplus(g_I.double()) / 0.5).softmax(dim=0)
     q_I = generator.y_IK.double().mean(dim=1)
     assert value == pytest.approx((p_I * (p_I / q_I).log()).sum().item(), rel=1e-4)
@@ -108,7 +109,7 @@ def test_the_divergence_of_a_generator_that_equals_its_target_is_nothing():
     g_I = torch.linspace(-2, 2, ITEMS)
     generator = Decomposable(USERS, ITEMS, 1, seed=0, update=Frozen())
     generator.set_y((torch.nn.functional.softplus(g_I) / 0.5).softmax(dim=0)[:, None])
-    value = health(generator, lambda u, i: g_I[i], target=half, seed=0, epoch=1).numbers["kl"]
+    value = found(generator, score=lambda u, i: g_I[i]).numbers["kl"]
     assert abs(value) < 1e-5
 
 

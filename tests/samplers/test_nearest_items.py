@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import ResourceError, UsageError
@@ -70,12 +71,14 @@ def test_draws_follow_q_by_enumeration():
     sampler, known = made(data, model, explore=0.25), KnownItems(data.history, data.n_items, CPU)
     n = 60_000
     drawn = sampler.sample(
-        torch.tensor([3]),
-        torch.tensor([int(data.history.of(3)[0])]),
+        Positives(
+            torch.tensor([3]),
+            torch.tensor([int(data.history.of(3)[0])]),
+            model.score,
+            Draws(0, Stream.NEGATIVES, 1, torch.tensor([[0]])),
+            known,
+        ),
         n,
-        score=model.score,
-        draws=Draws(0, Stream.NEGATIVES, 1, torch.tensor([[0]])),
-        known=known,
     )
     best = expected(data, model, 3, 10)
     unknown = data.n_items - len(data.history.of(3))
@@ -94,18 +97,14 @@ def test_draws_follow_q_by_enumeration():
 def test_without_exploring_there_is_no_log_q_and_before_a_search_draws_are_uniform():
     data, model = problem()
     known = KnownItems(data.history, data.n_items, CPU)
-    words = {
-        "score": model.score,
-        "draws": Draws(0, Stream.NEGATIVES, 1, torch.arange(2)[:, None]),
-        "known": known,
-    }
-    users_B, pos_B = torch.tensor([0, 1]), torch.tensor([0, 0])
-    drawn = made(data, model, explore=0.0).sample(users_B, pos_B, 50, **words)
+    draws = Draws(0, Stream.NEGATIVES, 1, torch.arange(2)[:, None])
+    positives = Positives(torch.tensor([0, 1]), torch.tensor([0, 0]), model.score, draws, known)
+    drawn = made(data, model, explore=0.0).sample(positives, 50)
     assert drawn.log_q_BN is None
     for user in (0, 1):
         assert {*drawn.items_BN[user].tolist()} <= {*expected(data, model, user, 10)}
     fresh = NearestItems(model, data.history, index="exact", near=10, explore=0.5)
-    drawn = fresh.sample(users_B, pos_B, 50, **words)
+    drawn = fresh.sample(positives, 50)
     for user in (0, 1):
         q = 1 / (data.n_items - len(data.history.of(user)))
         assert drawn.log_q_BN[user].exp().tolist() == pytest.approx([q] * 50)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
+from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.eager import EagerEngine
@@ -49,12 +50,14 @@ def probability(made: MatrixFactorization, user: int) -> np.ndarray:
 
 def draw(sampler: RankByFactor, user: int, rows: int = 20_000, n: int = 5):
     return sampler.sample(
-        torch.full((rows,), user),
-        torch.zeros(rows).long(),
+        Positives(
+            torch.full((rows,), user),
+            torch.zeros(rows).long(),
+            lambda users_B, items_BN: torch.zeros(items_BN.shape),
+            Draws(2, Stream.NEGATIVES, 1, torch.arange(rows)[:, None]),
+            KnownItems(DATA.history, ITEMS, CPU),
+        ),
         n,
-        score=lambda users_B, items_BN: torch.zeros(items_BN.shape),
-        draws=Draws(2, Stream.NEGATIVES, 1, torch.arange(rows)[:, None]),
-        known=KnownItems(DATA.history, ITEMS, CPU),
     )
 
 

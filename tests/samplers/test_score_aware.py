@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
@@ -41,12 +42,14 @@ def score(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
 def sample(sampler, n: int = 1, *, seed: int = 0, epoch: int = 1, score=score):
     rows = torch.arange(len(DATA))
     return sampler.sample(
-        torch.from_numpy(DATA.users_E),
-        torch.from_numpy(DATA.items_E).long(),
+        Positives(
+            torch.from_numpy(DATA.users_E),
+            torch.from_numpy(DATA.items_E).long(),
+            score,
+            Draws(seed, Stream.NEGATIVES, epoch, rows[:, None]),
+            KNOWN,
+        ),
         n,
-        score=score,
-        draws=Draws(seed, Stream.NEGATIVES, epoch, rows[:, None]),
-        known=KNOWN,
     )
 
 
@@ -128,12 +131,14 @@ def test_a_row_without_a_violation_teaches_nothing_and_is_not_reported_as_unansw
     engine = engine_of(recipe, data)
     system = recipe_of(recipe).compose(data, seed=0)
     negatives = system.sampler.sample(
-        torch.from_numpy(data.users_E),
-        torch.from_numpy(data.items_E).long(),
+        Positives(
+            torch.from_numpy(data.users_E),
+            torch.from_numpy(data.items_E).long(),
+            system.discriminator.score,
+            Draws(0, Stream.NEGATIVES, 1, torch.arange(24)[:, None]),
+            KnownItems(data.history, data.n_items, CPU),
+        ),
         1,
-        score=system.discriminator.score,
-        draws=Draws(0, Stream.NEGATIVES, 1, torch.arange(24)[:, None]),
-        known=KnownItems(data.history, data.n_items, CPU),
     )
     s_BN = system.discriminator.score(
         torch.from_numpy(data.users_E),
@@ -168,8 +173,8 @@ def test_warp_refuses_pools(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: HardestOf(0), "candidates must be at least 1, got 0"),
-        (lambda: FirstViolation(1.0, 0), "max_tries must be at least 1, got 0"),
+        (lambda: HardestOf(0), "candidates must be an integer of at least 1, got 0"),
+        (lambda: FirstViolation(1.0, 0), "max_tries must be an integer of at least 1, got 0"),
         (
             lambda: recipe_of(DNS(candidates=0)).compose(DATA, seed=0),
             "candidates must be .* 1, got 0",

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,13 +10,14 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch.testing import assert_close
 
+from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers import softmax_generator as cdf
 from sdgar.samplers import softmax_generator as module
-from sdgar.samplers.generator import collapsed
-from sdgar.samplers.policy_gradient import PolicyGradient, Pushes
+from sdgar.samplers.health import collapsed
+from sdgar.samplers.policy_gradient import PolicyGradient, PolicySettings, Pushes
 from sdgar.samplers.softmax_generator import MOST_ROWS, SoftmaxGenerator, inverse_cdf
 from sdgar.samplers.static import KnownItems
 from sdgar.systems.irgan import IRGAN
@@ -27,16 +27,15 @@ from sdgar.training.loop import Training
 from sdgar.training.records import FitOptions
 
 CPU = torch.device("cpu")
-UPDATE = PolicyGradient(
-    learning_rate=0.05,
-    l2=0.0,
-    batch=3,
-    samples=8,
-    positive_share=0.2,
-    reward="sigmoid",
-    pretrain_passes=0,
-    pretrain_rate=0.05,
-)
+QUIET = {
+    "learning_rate": 0.05,
+    "l2": 0.0,
+    "batch_size": 3,
+    "samples": 8,
+    "pretrain": 0,
+    "pretrain_rate": 0.05,
+}
+"""Settings of an update that does not learn before the first epoch."""
 ITEMS = {0: [1, 4], 1: [0, 1, 2, 3, 4, 5, 7], 2: [6], 3: list(range(8))}
 """Of 8 items, the second context has all but one and the last all."""
 
@@ -47,8 +46,11 @@ def data() -> Interactions:
 
 
 def made(*, temperature: float = 0.5, **changes) -> SoftmaxGenerator:
-    update = replace(UPDATE, **changes)
-    sampler = SoftmaxGenerator(data().history, 8, 3, seed=0, temperature=temperature, update=update)
+    update = PolicyGradient(settings=PolicySettings(**QUIET | changes))
+    sampler = SoftmaxGenerator(
+        data().history, 8, 3, seed=0, temperature=temperature,
+        learning_rate=update.settings.learning_rate, update=update,
+    )  # fmt: skip
     with torch.no_grad():
         for parameter in sampler.model.parameters():
             parameter += 0.5 * torch.sin(7.0 * torch.arange(parameter.numel())).view_as(parameter)
@@ -74,12 +76,14 @@ def enumerated(sampler: SoftmaxGenerator, user: int, *, known: list[int]) -> lis
 def sampled(sampler: SoftmaxGenerator, users_B: torch.Tensor, n: int, *, epoch: int = 1):
     rows_B1 = torch.arange(len(users_B))[:, None]
     return sampler.sample(
-        users_B,
-        torch.tensor([ITEMS[u][0] for u in users_B.tolist()]),
+        Positives(
+            users_B,
+            torch.tensor([ITEMS[u][0] for u in users_B.tolist()]),
+            scores,
+            Draws(3, Stream.NEGATIVES, epoch, rows_B1),
+            KnownItems(data().history, 8, CPU),
+        ),
         n,
-        score=scores,
-        draws=Draws(3, Stream.NEGATIVES, epoch, rows_B1),
-        known=KnownItems(data().history, 8, CPU),
     )
 
 
@@ -118,7 +122,7 @@ def test_a_context_that_knows_all_items_gets_none_and_the_others_are_as_without_
 
 def test_memory_is_bounded_and_pieces_change_nothing(monkeypatch):
     users_B = torch.tensor([2, 0, 1, 3, 0, 2, 2, 1, 0])
-    sampler, other = made(pretrain_passes=2), made(pretrain_passes=2)
+    sampler, other = made(pretrain=2), made(pretrain=2)
     whole = sampled(sampler, users_B, 6)
     sampler.refit(scores, seed=5, epoch=1)
     monkeypatch.setattr(module, "_SCORES_AT_ONCE", 1)
@@ -247,7 +251,7 @@ def test_updates_raise_the_expected_reward_towards_the_best():
 
 @pytest.mark.parametrize("l2", [0.0, 0.7])
 def test_pretraining_takes_adams_steps_up_the_likelihood_of_the_positives(l2):
-    sampler = made(pretrain_passes=2, pretrain_rate=0.03, batch=4, l2=l2)
+    sampler = made(pretrain=2, pretrain_rate=0.03, batch_size=4, l2=l2)
     tables = {n: p.detach().double().requires_grad_() for n, p in sampler.model.named_parameters()}
     user_UD, item_ID, bias_I = (tables[n] for n in ("user_UD", "item_ID", "bias_I"))
     adam = torch.optim.Adam(tables.values(), lr=0.03)
@@ -267,7 +271,7 @@ def test_pretraining_takes_adams_steps_up_the_likelihood_of_the_positives(l2):
 
 
 def test_only_the_first_refit_pretrains():
-    sampler, never = made(pretrain_passes=3), made()
+    sampler, never = made(pretrain=3), made()
     sampler.refit(scores, seed=0, epoch=2)
     never.refit(scores, seed=0, epoch=2)
     assert torch.equal(sampler.model.user_UD, never.model.user_UD)
@@ -280,7 +284,7 @@ def test_only_the_first_refit_pretrains():
     ("changes", "message"),
     [
         (
-            {"pretrain_passes": 3, "pretrain_rate": 1e35},
+            {"pretrain": 3, "pretrain_rate": 1e35},
             "pretraining.* Lower sampler__pretrain_rate",
         ),
         ({"learning_rate": 1e35}, "before epoch 1 .* Lower sampler__learning_rate"),
@@ -348,7 +352,7 @@ def test_a_collapsed_generator_is_complained_about():
         ({"sampler__temperature": 0.0}, "temperature must lie between"),
         (
             {"sampler__positive_share": 1.0},
-            "positive_share must be at least 0 and below 1, got 1.0",
+            "positive_share must be a number of at least 0 and below 1, got 1.0",
         ),
         ({"sampler__samples": 1}, "sampler__samples must be an integer of at least 2"),
         ({"sampler__learning_rate": 0.0}, "learning_rate must be a positive number"),
@@ -371,7 +375,7 @@ def test_the_perplexity_is_the_exponential_of_the_entropy():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_draws_and_learns_the_same():
-    here, there = made(pretrain_passes=2), made(pretrain_passes=2).to(torch.device("cuda"))
+    here, there = made(pretrain=2), made(pretrain=2).to(torch.device("cuda"))
     for sampler in (here, there):
         sampler.refit(scores, seed=5, epoch=1)
     for one, two in zip(here.model.parameters(), there.model.parameters(), strict=True):
@@ -379,11 +383,13 @@ def test_a_gpu_draws_and_learns_the_same():
     users_B = torch.arange(4, device="cuda")
     there.load_state(here.state())
     drawn = there.sample(
-        users_B,
-        torch.tensor([ITEMS[u][0] for u in range(4)], device="cuda"),
+        Positives(
+            users_B,
+            torch.tensor([ITEMS[u][0] for u in range(4)], device="cuda"),
+            scores,
+            Draws(3, Stream.NEGATIVES, 1, users_B[:, None]),
+            KnownItems(data().history, 8, torch.device("cuda")),
+        ),
         50,
-        score=scores,
-        draws=Draws(3, Stream.NEGATIVES, 1, users_B[:, None]),
-        known=KnownItems(data().history, 8, torch.device("cuda")),
     )
     assert torch.equal(drawn.items_BN.cpu(), sampled(here, users_B.cpu(), 50).items_BN)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
@@ -39,12 +40,14 @@ def test_draws_are_uniform_over_the_unknown_items():
     known = KnownItems(data.history, data.n_items, CPU)
     rows = torch.arange(40_000)
     negatives = Uniform().sample(
-        torch.zeros(40_000).long(),
-        torch.zeros(40_000).long(),
+        Positives(
+            torch.zeros(40_000).long(),
+            torch.zeros(40_000).long(),
+            lambda u, i: i,
+            Draws(0, Stream.NEGATIVES, 1, rows[:, None]),
+            known,
+        ),
         10,
-        score=lambda u, i: i,
-        draws=Draws(0, Stream.NEGATIVES, 1, rows[:, None]),
-        known=known,
     )
     counts = np.bincount(negatives.items_BN.ravel().numpy(), minlength=50)
     assert (counts[::5] == 0).all()
@@ -62,6 +65,6 @@ def test_a_mix_is_popularity_by_its_share_and_else_uniform():
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_is_no_probability_is_refused(share):
-    with pytest.raises(UsageError, match="share must be between 0 and 1") as error:
+    with pytest.raises(UsageError, match="share must lie between 0 and 1") as error:
         PopularityMix(torch.ones(3), share)
     assert error.value.code == "bad_share"

@@ -101,6 +101,12 @@ def like() -> FactorTensors:
     return some_factors(0)
 
 
+def resumed(store: Checkpoints, engine: StubEngine, phase: str) -> Progress:
+    """The progress of a pass that begins."""
+    store.begin(phase, like)
+    return store.restore(engine)
+
+
 def test_a_checkpoint_comes_back_as_it_was(tmp_path):
     written = a_checkpoint()
     found = read(kept_in(tmp_path).write(written), as_json(IDENTITY), CPU)
@@ -183,7 +189,7 @@ def test_when_none_is_good_that_is_an_error_and_nothing_is_removed(tmp_path):
 def test_without_a_checkpoint_a_run_starts_at_its_first_epoch(tmp_path):
     store = kept_in(tmp_path)
     assert store.resume() == ["there is no checkpoint yet: starting with the first epoch"]
-    assert store.keeper("choose", like).resume(StubEngine()).epoch == 0
+    assert resumed(store, StubEngine(), "choose").epoch == 0
 
 
 def test_a_pass_is_taken_up_once_and_with_the_state_of_its_engine(tmp_path):
@@ -192,13 +198,13 @@ def test_a_pass_is_taken_up_once_and_with_the_state_of_its_engine(tmp_path):
     store = kept_in(tmp_path)
     store.resume()
     engine = StubEngine()
-    progress = store.keeper("final", like).resume(engine)
+    progress = resumed(store, engine, "final")
     assert progress.epoch == 3
     assert torch.equal(progress.best.item_ID, some_factors(3).item_ID)
     assert engine.held.keys() == written.state.keys()
-    assert torch.equal(store.finished("choose", like).model.user_UD, some_factors(9).user_UD)
-    assert store.finished("final", like) is None
-    assert store.keeper("final", like).resume(StubEngine()).epoch == 0
+    assert torch.equal(store.begin("choose", like).model.user_UD, some_factors(9).user_UD)
+    assert store.begin("final", like) is None
+    assert resumed(store, StubEngine(), "final").epoch == 0
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path):
@@ -206,7 +212,7 @@ def test_a_model_of_another_kind_is_refused(tmp_path):
     store = kept_in(tmp_path)
     store.resume()
     with pytest.raises(ArtifactError, match="does not fit this system"):
-        store.keeper("final", like).resume(StubEngine())
+        resumed(store, StubEngine(), "final")
 
 
 @pytest.mark.parametrize(
@@ -269,7 +275,7 @@ def test_a_state_that_does_not_fit_the_engine_is_refused(tmp_path):
     store = kept_in(tmp_path)
     store.resume()
     with pytest.raises(ArtifactError, match="does not fit this system"):
-        store.keeper("final", like).resume(Picky())
+        resumed(store, Picky(), "final")
 
 
 def test_a_checkpoint_of_another_engine_is_refused(tmp_path):
@@ -277,7 +283,7 @@ def test_a_checkpoint_of_another_engine_is_refused(tmp_path):
     store = kept_in(tmp_path)
     store.resume()
     with pytest.raises(ArtifactError, match="engine was 'warp', is now 'eager'"):
-        store.keeper("final", like).resume(StubEngine())
+        resumed(store, StubEngine(), "final")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -390,10 +396,10 @@ def test_how_often_a_checkpoint_is_written_is_bounded_by_seconds(tmp_path):
     engine = StubEngine({"model.user_UD": torch.zeros(2)})
     for every, written in ((0.0, 3), (1e6, 0)):
         store = kept_in(tmp_path / f"{every}", every=every)
-        keeper = store.keeper("choose", like)
+        store.begin("choose", like)
         seen = set()
         for epoch in (1, 2, 3):
-            keeper.keep(Progress(some_log(epoch)), engine, last=epoch == 3)
+            store.offer(Progress(some_log(epoch)), engine, last=epoch == 3)
             seen |= {p.name for p in (tmp_path / f"{every}").glob("*")}
         assert len(seen) == written
 
@@ -404,7 +410,8 @@ def test_the_end_of_a_pass_is_kept_if_the_last_checkpoint_is_a_minute_old(tmp_pa
     now = time.perf_counter()
     for seconds, written in ((59, 0), (61, 1)):
         monkeypatch.setattr(time, "perf_counter", lambda s=seconds: now + s)
-        store.keeper("choose", like).keep(Progress(some_log(3)), engine, last=True)
+        store.begin("choose", like)
+        store.offer(Progress(some_log(3)), engine, last=True)
         assert len([*tmp_path.glob("checkpoint-*")]) == written
 
 

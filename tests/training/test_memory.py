@@ -23,7 +23,7 @@ from sdgar.models.sum import Sum, weighted_sum
 from sdgar.ranking.blocks import Blocks
 from sdgar.systems.recipe import recipe_of
 from sdgar.training.fitting import Fit
-from sdgar.training.memory import WEIGHTS, Memory, choose_weight
+from sdgar.training.memory import WEIGHTS, Memory, WeightSearch
 
 QUICK = {
     "dim": 8,
@@ -101,17 +101,16 @@ def test_the_memory_s_part_of_a_new_user_is_that_of_a_known_one(fitted):
 
 def test_the_smallest_weight_with_nine_tenths_of_the_best_gain_is_chosen(demo):
     part = splits.validation(demo.train, seed=0)
-    memory = Memory(RULE, None)
-    weights = memory.of(part.train, torch.device("cpu"))
+    weights = Memory(RULE, None).of(part.train, torch.device("cpu"))
     held_out = HeldOut.of(part.held_out, part.train)
     n_users, n_items = part.train.n_users, part.train.n_items
     nothing = popularity(History(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int32)), n_items)
     seen = part.train.history
     # Next to scores that are all 0, every weight above 0 ranks the same: the smallest is taken.
-    assert memory.chosen(nothing, weights, held_out, seen, "ndcg@50") == WEIGHTS[0]
+    search = WeightSearch(nothing, weights, held_out, seen, "ndcg@50")
+    assert search.chosen(WEIGHTS) == WEIGHTS[0]
     # A memory added to itself changes nothing.
-    assert memory.chosen(weights, weights, held_out, seen, "ndcg@50") == 0
-    assert Memory(RULE, 3.0).chosen(nothing, weights, held_out, seen, "ndcg@50") == 3.0
+    assert replace(search, model=weights).chosen(WEIGHTS) == 0
     assert weighted_sum(nothing, weights, 0.0) is nothing
 
 
@@ -206,12 +205,12 @@ def test_what_goes_on_has_the_optimiser_and_the_generator_of_the_first_half(smal
 
 def test_weights_are_chosen_as_if_each_sum_were_measured_alone(fitted, demo):
     from sdgar.evaluation.report import evaluate
-    from sdgar.training.memory import _values
 
     model = fitted.recommender_.model
     held_out = HeldOut.of(demo.held_out, demo.train).sample(50, seed=0)
     for other in (model.second, model.first):
-        found = _values(model.first, other, (0.5, 4.0), held_out, demo.train.history, "ndcg@10")
+        search = WeightSearch(model.first, other, held_out, demo.train.history, "ndcg@10")
+        found = search.values((0.5, 4.0))
         for weight, value_T in found.items():
             alone = evaluate(
                 weighted_sum(model.first, other, weight),
@@ -228,10 +227,11 @@ def test_users_with_tied_scores_can_be_ranked_again(fitted, demo, monkeypatch):
     score_UI[::2] = np.floor(3 * score_UI[::2])
     tied = Factors(score_UI, np.eye(n_items, dtype=np.float32), np.zeros(n_items, np.float32))
     held_out = HeldOut.of(demo.held_out, demo.train)
-    given = tied, fitted.recommender_.model.second, WEIGHTS, held_out, demo.train.history, "ndcg@5"
-    expected = choose_weight(*given)
+    second, seen = fitted.recommender_.model.second, demo.train.history
+    search = WeightSearch(tied, second, held_out, seen, "ndcg@5")
+    expected = search.chosen(WEIGHTS)
     monkeypatch.setattr(Blocks, "_rank_block", Blocks._rank_scores)
-    assert choose_weight(*given) == expected
+    assert search.chosen(WEIGHTS) == expected
 
 
 def test_users_without_a_training_row_do_not_choose_the_weight():
@@ -258,4 +258,5 @@ def test_without_a_known_context_nothing_says_that_a_weight_helps(fitted, demo):
         unseen_XF=np.zeros((5, 2), np.int64),
     )
     seen = History(np.zeros(demo.train.n_users + 6, np.int64), np.zeros(0, np.int32))
-    assert choose_weight(model.first, model.second, WEIGHTS, new, seen, "ndcg@10") == 0.0
+    search = WeightSearch(model.first, model.second, new, seen, "ndcg@10")
+    assert search.chosen(WEIGHTS) == 0.0

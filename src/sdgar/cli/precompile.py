@@ -91,7 +91,6 @@ def rehearse(system: str, settings: dict[str, Any]) -> None:
     """Run one epoch of a system on a few synthetic rows, if the loop has code for it."""
     import torch
 
-    from sdgar.contracts import Covered
     from sdgar.data.synthetic import generate
     from sdgar.data.synthetic_shape import Shape
     from sdgar.engines.fused.cpu import FusedCpuEngine
@@ -102,7 +101,7 @@ def rehearse(system: str, settings: dict[str, Any]) -> None:
     if isinstance(estimator, Learner):
         rows = generate(Shape(users=80, items=60, interactions=1_200, concentration=0.2), seed=0)
         composed = recipe_of(estimator).settled(rows).compose(rows, seed=0, device=cpu, start=False)
-        if isinstance(FusedCpuEngine.covers(composed, cpu), Covered):
+        if FusedCpuEngine.covers(composed, cpu).runs:
             FusedCpuEngine(composed, rows, seed=0, device=cpu).run_epoch(0)
 
 

@@ -152,11 +152,9 @@ def _answer(engine: Any, system: System) -> str:
     """Return whether an engine runs a system on a device of this machine, and why or why not."""
     import torch
 
-    from sdgar.contracts import Covered
-
     devices = ["cuda", "cpu"] if torch.cuda.is_available() else ["cpu"]
     answers = [engine.covers(system, torch.device(device)) for device in devices]
-    ready = [answer for answer in answers if isinstance(answer, Covered)]
+    ready = [answer for answer in answers if answer.runs]
     return f"ready ({ready[0].why})" if ready else f"not here ({answers[0].why})"
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from sdgar.arguments import at_least
-from sdgar.discriminators.factorization import Embeddings
+from sdgar.discriminators.factorization import Embeddings, Start
 from sdgar.errors import UsageError
 from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factor_tensors import FactorTensors
 
 if TYPE_CHECKING:
-    from sdgar.data.contexts import Fields
     from sdgar.data.interactions import Interactions
     from sdgar.parts import Ingredients
 
@@ -36,26 +35,11 @@ class Cosine(Embeddings):
         n_items: int,
         dim: int,
         *,
-        seed: int,
         tau: float,
-        sparse: bool = False,
         bias: bool = False,
-        drawn: bool = True,
-        users_drawn: bool = True,
-        fields: Fields | None = None,
+        **start: Unpack[Start],
     ) -> None:
-        super().__init__(
-            n_users,
-            n_items,
-            dim,
-            seed=seed,
-            init_scale=1.0,
-            sparse=sparse,
-            bias=bias,
-            drawn=drawn,
-            users_drawn=users_drawn,
-            fields=fields,
-        )
+        super().__init__(n_users, n_items, dim, bias=bias, **start)
         if not 0 < tau < float("inf"):
             raise UsageError(f"tau must be a positive number, got {tau!r}.", code="bad_tau")
         self.tau = tau
@@ -191,17 +175,8 @@ class MetricModel(Embeddings):
     by a projection. They start spread over it, from N(0, 1/D), as in the authors' code.
     """
 
-    def __init__(
-        self,
-        n_users: int,
-        n_items: int,
-        dim: int,
-        *,
-        seed: int,
-        init_scale: float = 1.0,
-        sparse: bool = False,
-    ) -> None:
-        super().__init__(n_users, n_items, dim, seed=seed, init_scale=init_scale, sparse=sparse)
+    def __init__(self, n_users: int, n_items: int, dim: int, **start: Unpack[Start]) -> None:
+        super().__init__(n_users, n_items, dim, **start)
         for table in (self.user_UD, self.item_ID):
             _project(table, slice(None))
 

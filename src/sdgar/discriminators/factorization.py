@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Required, TypedDict, Unpack
 
 import torch
 from torch import Tensor, gather, nn
 from torch.nn.functional import embedding
 
-from sdgar.errors import UsageError
+from sdgar.arguments import at_least
 from sdgar.maths.rng import Stream, normal
 from sdgar.models.factor_tensors import FactorTensors
 
@@ -21,14 +21,31 @@ if TYPE_CHECKING:
     from sdgar.parts import Ingredients
 
 
-class Embeddings(nn.Module):
-    """The vectors u_c and v_i, drawn from N(0, σ²); a subclass computes scores from them.
+class Start(TypedDict, total=False):
+    """How tables of vectors are laid out, and what is in them at the start."""
 
-    Without ``drawn`` they are 0, as a trained state is loaded next. Without ``users_drawn`` the
-    users' vectors are 0, as they are computed from the items.
-    """
+    seed: Required[int]
+    """The seed of the vectors."""
+    init_scale: float
+    """The standard deviation σ of the numbers of a vector, times √D."""
+    streams: tuple[Stream, Stream]
+    """The streams of random numbers of users and of items."""
+    drawn: bool
+    """Whether vectors are drawn; otherwise they are 0, as a trained state is loaded next."""
+    users_drawn: bool
+    """Whether users' vectors are drawn; otherwise they are 0, as they are computed from items."""
+    sparse: bool
+    """Whether gradients are sparse, for optimisers that move only the rows of a batch."""
+    fields: Fields | None
+    """The fields of contexts, if they have several."""
+
+
+class Embeddings(nn.Module):
+    """The vectors u_c and v_i, drawn from N(0, σ²); a subclass computes scores from them."""
 
     by_event: bool = False
+    init_scale: ClassVar[float] = 1.0
+    """The usual σ √D; a first score is of the same size at every D."""
     bias_I: nn.Parameter | None
     """The biases b_i, 0 at the start; None if scores have none."""
     place_UF: Tensor | None
@@ -40,31 +57,27 @@ class Embeddings(nn.Module):
         n_items: int,
         dim: int,
         *,
-        seed: int,
-        init_scale: float,
-        sparse: bool = False,
         bias: bool = False,
-        streams: tuple[Stream, Stream] = (Stream.INIT_CONTEXT, Stream.INIT_ITEM),
-        drawn: bool = True,
-        users_drawn: bool = True,
-        fields: Fields | None = None,
+        **start: Unpack[Start],
     ) -> None:
         super().__init__()
-        if dim < 1:
-            raise UsageError(f"dim must be at least 1, got {dim}.", code="bad_dim")
-        # σ shrinks with √D, so that a first score is of the same size at every D.
-        sigma = init_scale / dim**0.5 if drawn else 0.0
-        of_users, of_items = streams
+        at_least("dim", dim, 1)
+        seed, fields = start["seed"], start.get("fields")
+        scale = start.get("init_scale", self.init_scale) if start.get("drawn", True) else 0.0
+        sigma = scale / dim**0.5
+        of_users, of_items = start.get("streams", (Stream.INIT_CONTEXT, Stream.INIT_ITEM))
         n_vectors = n_users if fields is None else fields.n_values
         self._of_users = of_users, sigma
-        drawn_UD = self.drawn(n_vectors, dim, seed) if users_drawn else torch.zeros(n_vectors, dim)
-        self.user_UD = nn.Parameter(drawn_UD)
+        if start.get("users_drawn", True):
+            self.user_UD = nn.Parameter(self.drawn(n_vectors, dim, seed))
+        else:
+            self.user_UD = nn.Parameter(torch.zeros(n_vectors, dim))
         """The vectors, a row for each context or, with fields, for each value of each field."""
         place_UF = None if fields is None else torch.from_numpy(fields.place_UF)
         self.register_buffer("place_UF", place_UF, persistent=False)
         self.item_ID = nn.Parameter(_normal(seed, of_items, n_items, dim, sigma))
         self.register_parameter("bias_I", nn.Parameter(torch.zeros(n_items)) if bias else None)
-        self._sparse = sparse
+        self._sparse = start.get("sparse", False)
         """True if gradients are sparse, for optimisers that move only the rows of a batch."""
 
     def drawn(self, n_users: int, dim: int, seed: int) -> Tensor:
@@ -164,31 +177,11 @@ class MatrixFactorization(Embeddings):
     A context of several fields is the sum of their vectors: u_c = Σ_f e_f(c).
     """
 
+    init_scale: ClassVar[float] = 0.1
     bias_I: nn.Parameter
 
-    def __init__(
-        self,
-        n_users: int,
-        n_items: int,
-        dim: int,
-        *,
-        seed: int,
-        init_scale: float = 0.1,
-        sparse: bool = False,
-        streams: tuple[Stream, Stream] = (Stream.INIT_CONTEXT, Stream.INIT_ITEM),
-        fields: Fields | None = None,
-    ) -> None:
-        super().__init__(
-            n_users,
-            n_items,
-            dim,
-            seed=seed,
-            init_scale=init_scale,
-            sparse=sparse,
-            bias=True,
-            streams=streams,
-            fields=fields,
-        )
+    def __init__(self, n_users: int, n_items: int, dim: int, **start: Unpack[Start]) -> None:
+        super().__init__(n_users, n_items, dim, bias=True, **start)
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """Return s_BN of N items for each row."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from sdgar.arguments import at_least
 from sdgar.discriminators.vectors import Picks, Vectors, picked_values
 from sdgar.errors import UsageError
 from sdgar.maths.sparse import SparseMatrix
@@ -29,9 +30,7 @@ class LightGCN(Vectors):
         self, n_users: int, n_items: int, *, dim: int = 64, layers: int = 3, tau: float = 0.12
     ) -> None:
         super().__init__(n_items, tau=tau, dim=dim)
-        if layers < 0:
-            raise UsageError(f"layers must be at least 0, got {layers}.", code="bad_layers")
-        self.layers = layers
+        self.layers = at_least("layers", layers, 0)
         self.user_UD = nn.Parameter(0.1 * torch.randn(n_users, dim))
         self.item_ID = nn.Parameter(0.1 * torch.randn(n_items, dim))
         self._items_of: SparseMatrix | None = None

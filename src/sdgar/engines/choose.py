@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from sdgar.contracts import Covered, Engine
+from sdgar.engines.protocol import Engine
 from sdgar.errors import ResourceError, UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def choose_engine(name: str, system: System, device: torch.device) -> tuple[type
     reasons: list[str] = []
     for tried in (FUSED[device.type], "eager") if name == "auto" else (name,):
         answer = ENGINES[tried].covers(system, device)
-        if isinstance(answer, Covered):
+        if answer.runs:
             return ENGINES[tried], "; ".join((answer.why, *reasons))
         reasons.append(f"{tried} cannot: {answer.why}")
     raise UsageError(

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from sdgar.contracts import Covered, EpochStats, Health, Negatives, NotCovered, System
+from sdgar.contracts import Health, Negatives, Positives, System
 from sdgar.engines import host
+from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.engines.visits import GroupedRows, Visits
 from sdgar.maths import optimizers
 from sdgar.maths.optimizers import moments, take_moments
@@ -65,9 +66,9 @@ class EagerEngine:
         self._optimizer = torch_optimizer(system.optimizer, list(self._model.parameters()))
 
     @classmethod
-    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
+    def covers(cls, system: System, device: torch.device) -> Coverage:
         """Return that every composition runs here."""
-        return Covered(f"plain torch on {device.type} runs any composition")
+        return Coverage(True, f"plain torch on {device.type} runs any composition")
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:
@@ -111,14 +112,10 @@ class EagerEngine:
         if not self._system.sampler.uses_scores:
             steps = max(1, _DRAWS_AHEAD // (size * self._system.n_negatives))
         for batch, ends in self._order.stretches(epoch, size, steps):
-            negatives = self._system.sampler.sample(
-                self._users_E[batch.first_V],
-                self._items_E[batch.first_V],
-                self._system.n_negatives,
-                score=self._score,
-                draws=Draws(self._seed, Stream.NEGATIVES, epoch, batch.first_V[:, None]),
-                known=self._known,
-            )
+            users_V, items_V = self._users_E[batch.first_V], self._items_E[batch.first_V]
+            draws = Draws(self._seed, Stream.NEGATIVES, epoch, batch.first_V[:, None])
+            positives = Positives(users_V, items_V, self._score, draws, self._known)
+            negatives = self._system.sampler.sample(positives, self._system.n_negatives)
             for first, last in itertools.pairwise((0, *ends)):
                 visit_B = batch.visit_B[first:last]
                 yield batch.rows_B[first:last], negatives.rows(visit_B)

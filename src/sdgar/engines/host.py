@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Covered, EpochStats, Health, NotCovered, Sampler, Score, System
+from sdgar.contracts import Health, Sampler, Score, System
+from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.errors import NumericalError, UsageError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def uncovered(system: System, known: Mapping[str, Collection[type]], code: str) 
     return None
 
 
-def require_covered(name: str, answer: Covered | NotCovered) -> None:
+def require_covered(name: str, answer: Coverage) -> None:
     """Raise if an engine cannot run a system."""
-    if isinstance(answer, NotCovered):
+    if not answer.runs:
         raise UsageError(f"the engine {name} cannot run this: {answer.why}.", code="not_covered")

@@ -25,7 +25,7 @@ from sdgar.recommend.recommender import Recommender
 from sdgar.settings import METRIC
 from sdgar.systems.base import Estimator
 from sdgar.systems.make import make_again
-from sdgar.training.memory import choose_weight
+from sdgar.training.memory import WeightSearch
 
 MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """The weights that are tried, in units of the ratio of the two standard deviations."""
@@ -91,7 +91,7 @@ def blend(
         unit = _spread(measured[0]) / _spread(measured[1])
         weights = [multiple * unit for multiple in MULTIPLES]
         models = measured[0].model, measured[1].model
-        weight = choose_weight(*models, weights, held_out, seen, metric)
+        weight = WeightSearch(*models, held_out, seen, metric).chosen(weights)
         if weight == 0:
             raise UsageError(
                 f"the second model adds nothing to the first one on the validation rows of {users} "

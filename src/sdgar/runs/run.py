@@ -240,13 +240,14 @@ def check_settings(estimator: Estimator, protocol: str = "validated") -> None:
     """Raise if parts or settings are wrong, as far as is known before a long read of data."""
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
-    loop_of(estimator, protocol)
-    recipe_of(estimator).check()
+    recipe = recipe_of(estimator)
+    loop_of(recipe, protocol)
+    recipe.check()
 
 
-def loop_of(estimator: Estimator | Recipe, protocol: str = "validated") -> FitOptions | None:
-    """Return how long an estimator trains and when it evaluates; None if it has no epochs."""
-    options = recipe_of(estimator).loop
+def loop_of(recipe: Recipe, protocol: str = "validated") -> FitOptions | None:
+    """Return how long a system trains and when it evaluates; None if it has no epochs."""
+    options = recipe.loop
     return paper_options(options) if options is not None and protocol == "paper" else options
 
 

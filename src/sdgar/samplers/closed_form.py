@@ -20,26 +20,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from sdgar.arguments import at_least, one_of, within
+from sdgar.arguments import one_of, within
+from sdgar.maths.rng import Stream, sort_keys
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Frozen, Scrambled
-from sdgar.samplers.sampled_sums import SampledSums
-from sdgar.settings import Group
+from sdgar.samplers.sampled_sums import GeneratorSettings, SampledSums
 
 if TYPE_CHECKING:
     from sdgar.contracts import Score
     from sdgar.parts import Ingredients
-    from sdgar.samplers.generator import Mixture, Update
+    from sdgar.samplers.decomposable import Update
 
-Target = Literal["kl", "linear"]
-Integrand = Literal["loss", "deviation"]
-Calibration = Literal["relative", "line", "literal"]
 Ablation = Literal["none", "frozen", "scrambled"]
 
 LEAST_LAMBDA, MOST_LAMBDA = 1e-4, 1e4
@@ -48,39 +44,49 @@ _LARGEST_EXPONENT = 80.0
 """The largest exponent: its exp is finite in float32, and so wide a softmax is one-hot."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClosedFormSettings(GeneratorSettings):
+    """The settings of a generator that follows by the paper's closed form."""
+
+    lambda_x: float = 0.1
+    """The weight of the entropy of x_c, the states of a context."""
+    lambda_y: float = 1.0
+    """The weight of the entropy of y_k, the items of a state."""
+    target: str = "kl"
+    """The quantity that the generator minimises: kl (the divergence from its target), or linear as
+    in Eq. 7."""
+    integrand: str = "loss"
+    """The function of the loss that the generator follows: loss (h = f), or deviation (h = |f - μ|)
+    as in Eq. 7."""
+    calibration: str = "line"
+    """The unit in which lambda_x and lambda_y are given: line (the largest b of each row of X or
+    column of Y), relative (the mean of these), or literal (1, as printed in the paper)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedForm(SampledSums):
     """The update that moves the generator to the closed-form optimum, X and Y in turn."""
 
-    lambda_x: float
-    """The temperature λ_X of the states of a context."""
-    lambda_y: float
-    """The temperature λ_Y of the items of a state."""
-    target: Target
-    """The sums that X and Y follow: ``kl`` divides the integrand by Q(i|c), ``linear`` is Eq. 7."""
-    integrand: Integrand
-    """The integrand h: ``deviation`` is |f - μ|, ``loss`` is f."""
-    calibration: Calibration
-    """The unit of λ_X and λ_Y: the largest b of each ``line``, the mean of these for ``relative``,
-    or 1 for ``literal``."""
+    settings: ClosedFormSettings
+    """What X and Y follow, and how sharply."""
 
     def __post_init__(self) -> None:
-        """Raise if a value is out of the range that was tried."""
+        """Raise if a value is unknown, or out of the range that was tried."""
         SampledSums.__post_init__(self)
-        within("lambda_x", self.lambda_x, LEAST_LAMBDA, MOST_LAMBDA)
-        within("lambda_y", self.lambda_y, LEAST_LAMBDA, MOST_LAMBDA)
+        how = self.settings
+        within("lambda_x", how.lambda_x, LEAST_LAMBDA, MOST_LAMBDA)
+        within("lambda_y", how.lambda_y, LEAST_LAMBDA, MOST_LAMBDA)
+        one_of("sampler__target", how.target, ("kl", "linear"))
+        one_of("sampler__integrand", how.integrand, ("loss", "deviation"))
+        one_of("sampler__calibration", how.calibration, ("relative", "line", "literal"))
 
-    def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
-        """Update X and rebuild its tables, then Y; each uses fresh draws for Z and μ."""
-        log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
-        log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)
-        generator.set_x(self.sharpen(log_b_UK, self.lambda_x, generator.x_UK, dim=1))
-        if not generator.items_follow:
-            return
-        log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=2)
-        log_d_IK = self.log_d(generator, score, log_z_U, mu_U, seed, epoch)
-        if generator.exchange.leads:
-            generator.set_y(self.sharpen(log_d_IK, self.lambda_y, generator.y_IK, dim=0))
+    def new_x(self, x_UK: Tensor, log_b_UK: Tensor) -> Tensor:
+        """x_c = softmax(b_c / λ_X): Eq. 9."""
+        return self.sharpen(log_b_UK, self.settings.lambda_x, x_UK, dim=1)
+
+    def new_y(self, y_IK: Tensor, log_d_IK: Tensor) -> Tensor:
+        """y_k = softmax(d_k / λ_Y): Eq. 11."""
+        return self.sharpen(log_d_IK, self.settings.lambda_y, y_IK, dim=0)
 
     def sharpen(self, log_b: Tensor, lam: float, before: Tensor, *, dim: int) -> Tensor:
         """softmax(b / λ) along ``dim``, with λ in the unit of the calibration.
@@ -92,9 +98,9 @@ class ClosedForm(SampledSums):
         usable = torch.isfinite(top)
         if not usable.any():
             return before
-        if self.calibration == "line":
+        if self.settings.calibration == "line":
             unit = top
-        elif self.calibration == "relative":
+        elif self.settings.calibration == "relative":
             best = top[usable].max()
             unit = (top[usable] - best).exp().mean().log() + best
         else:
@@ -111,7 +117,7 @@ class ClosedForm(SampledSums):
     @property
     def over_q(self) -> bool:
         """True if the integrand is divided by Q(i|c), as for the KL target."""
-        return self.target == "kl"
+        return self.settings.target == "kl"
 
     def value(self, s: Tensor) -> Tensor:
         """f = softplus(g)."""
@@ -119,35 +125,45 @@ class ClosedForm(SampledSums):
 
     def log_h(self, f: Tensor, mu: Tensor) -> Tensor:
         """log |f - μ| as printed in the paper, or log f."""
-        if self.integrand == "deviation":
+        if self.settings.integrand == "deviation":
             return (f - mu).abs().log()
         # log softplus(g) for very negative g is g itself, but f has underflowed by then; such an
         # item has no weight in any sum, which log 0 = -inf says as well.
         return f.log()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClosedFormSettings(Group):
-    """The settings of a generator that follows by the paper's closed form."""
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The update that leaves the generator as it began, at random."""
 
-    states: int = 64
-    """The number K of states of the generator."""
-    samples: int = 64
-    """How many draws there are for each context and each item in an update of the generator: |S_c|
-    and |S_i|."""
-    lambda_x: float = 0.1
-    """The weight of the entropy of x_c, the states of a context."""
-    lambda_y: float = 1.0
-    """The weight of the entropy of y_k, the items of a state."""
-    target: str = "kl"
-    """The quantity that the generator minimises: kl (the divergence from its target), or linear as
-    in Eq. 7."""
-    integrand: str = "loss"
-    """The function of the loss that the generator follows: loss (h = f), or deviation (h = |f - μ|)
-    as in Eq. 7."""
-    calibration: str = "line"
-    """The unit in which lambda_x and lambda_y are given: line (the largest b of each row of X or
-    column of Y), relative (the mean of these), or literal (1, as printed in the paper)."""
+    log_target: ClassVar[None] = None
+
+    def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
+        """Leave the generator as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrambled:
+    """The update that gives every context the states of another one.
+
+    This leaves what the generator is worth when it is fitted, but not to the context at hand.
+    """
+
+    update: Update
+    """The update whose states are scrambled."""
+
+    def log_target(self, s: Tensor) -> Tensor:
+        """log P(i | c) of the update whose states are then scrambled."""
+        assert self.update.log_target is not None
+        return self.update.log_target(s)
+
+    def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
+        """Update the generator, then deal the states to other contexts."""
+        self.update(generator, score, seed=seed, epoch=epoch)
+        rows = torch.arange(len(generator.x_UK), device=generator.x_UK.device)
+        generator.permute_x(
+            torch.argsort(sort_keys(seed, Stream.SCRAMBLE, epoch, rows), stable=True)
+        )
 
 
 def closed_form_generator(
@@ -158,20 +174,7 @@ def closed_form_generator(
     ablation: Ablation = "none",
 ) -> Decomposable:
     """Return a generator that follows the discriminator by the paper's closed form."""
-    target: Target = one_of("sampler__target", settings.target, ("kl", "linear"))
-    integrand: Integrand = one_of("sampler__integrand", settings.integrand, ("loss", "deviation"))
-    calibration: Calibration = one_of(
-        "sampler__calibration", settings.calibration, ("relative", "line", "literal")
-    )
-    update: Update = ClosedForm(
-        temperature=temperature,
-        samples=at_least("sampler__samples", settings.samples, 1),
-        lambda_x=settings.lambda_x,
-        lambda_y=settings.lambda_y,
-        target=target,
-        integrand=integrand,
-        calibration=calibration,
-    )
+    update: Update = ClosedForm(temperature=temperature, settings=settings)
     if ablation == "frozen":
         update = Frozen()
     elif ablation == "scrambled":

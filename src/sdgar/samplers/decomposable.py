@@ -2,23 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from sdgar.arguments import at_least
-from sdgar.contracts import Health, KnownPositives, Negatives, Score
+from sdgar.contracts import Health, KnownPositives, Negatives, Positives, Score
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream, uniform_line
 from sdgar.samplers.alias import AliasTables, draw_through, log_mix
-from sdgar.samplers.generator import Exchange, OneProcess, Update, health
+from sdgar.samplers.health import health
 from sdgar.samplers.static import redraw_known
 
 if TYPE_CHECKING:
     from sdgar.parts import Ingredients
+
+
+class Exchange(Protocol):
+    """How several processes divide the work of an update of the generator."""
+
+    @property
+    def leads(self) -> bool:
+        """True in the one process that changes what belongs to items."""
+        ...
+
+    def own_chunks(self, count: int) -> range:
+        """Return the numbers of the chunks that this process computes, of so many."""
+        ...
+
+    def collect(
+        self, chunks: list[Tensor | None], shapes: Sequence[tuple[int, ...]]
+    ) -> list[Tensor]:
+        """Return the chunks of all processes, which have these shapes."""
+        ...
+
+
+class OneProcess:
+    """The exchange of a process that computes everything by itself."""
+
+    leads = True
+
+    def own_chunks(self, count: int) -> range:
+        """Return the numbers of all chunks."""
+        return range(count)
+
+    def collect(
+        self, chunks: list[Tensor | None], shapes: Sequence[tuple[int, ...]]
+    ) -> list[Tensor]:
+        """Return the chunks, all of which were computed here."""
+        return [chunk for chunk in chunks if chunk is not None]
+
+
+class Update(Protocol):
+    """A rule by which a generator follows the scores of the discriminator."""
+
+    @property
+    def log_target(self) -> Callable[[Tensor], Tensor] | None:
+        """log P(i | c) of a score, up to a constant of the context; None without a target."""
+        ...
+
+    def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
+        """Move the generator towards the scores."""
+        ...
 
 
 class Decomposable:
@@ -104,30 +152,22 @@ class Decomposable:
         """log Q(i | c) of a single draw; known positives are drawn again."""
         return self.log_q(users_B, items_BN)
 
-    def sample(
-        self,
-        users_B: Tensor,
-        pos_B: Tensor,
-        n: int,
-        *,
-        score: Score,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
+    def sample(self, positives: Positives, n: int) -> Negatives:
         """Draw n items a row from Q(. | c); known positives are drawn again.
 
         Redrawing divides Q by the mass of the unknown items, a constant of the row that the
         weights cancel, so log Q stays as it is.
         """
-        items_BN, accepted_BN = redraw_known(self.draw, users_B, n, draws, known)
-        return Negatives(items_BN, accepted_BN, self.log_q(users_B, items_BN))
+        items_BN, accepted_BN = redraw_known(self.draw, positives, n)
+        return Negatives(items_BN, accepted_BN, self.log_q(positives.users_B, items_BN))
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Update X and Y once, and return the health of the generator."""
         self.update(self, score, seed=seed, epoch=epoch)
         if not self.exchange.leads:
             return Health()
-        return health(self, score, target=self.update.log_target, seed=seed, epoch=epoch)
+        target = self.update.log_target
+        return health(self.x_UK, self.y_IK, score, target=target, seed=seed, epoch=epoch)
 
     def to(self, device: torch.device) -> Self:
         """Move the tables to a device, unless they are there."""

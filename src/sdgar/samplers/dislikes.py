@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Health, KnownPositives, Negatives, Objective, Sampler, Score
+from sdgar.contracts import Health, KnownPositives, Negatives, Objective, Positives, Sampler, Score
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.rng import Draws, Stream, below
 from sdgar.samplers.static import MAX_TRIES, KnownItems
@@ -70,18 +69,10 @@ class WithDislikes:
         """True if the draws of the other sampler depend on the current scores."""
         return self.base.uses_scores
 
-    def sample(
-        self,
-        users_B: Tensor,
-        pos_B: Tensor,
-        n: int,
-        *,
-        score: Score,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
+    def sample(self, positives: Positives, n: int) -> Negatives:
         """Draw n negatives a row; a number of a separate stream decides which are dislikes."""
-        drawn = self.base.sample(users_B, pos_B, n, score=score, draws=draws, known=known)
+        drawn = self.base.sample(positives, n)
+        users_B, draws = positives.users_B, positives.draws
         own = Draws(draws.seed, Stream.DISLIKES, draws.epoch, draws.rows)
         coin_BN, high_BN, low_BN, _ = own.words(torch.arange(n, device=users_B.device))
         count_B1 = self._count_U[users_B][:, None]
@@ -91,7 +82,7 @@ class WithDislikes:
         items_BN = torch.where(chosen_BN, disliked_BN, drawn.items_BN)
         log_q_BN = None
         if self.knows_log_q:
-            log_q_BN = self.log_q(users_B, items_BN, known)
+            log_q_BN = self.log_q(users_B, items_BN, positives.known)
         return Negatives(items_BN, drawn.accepted_BN | chosen_BN, log_q_BN)
 
     def log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives) -> Tensor:
@@ -172,15 +163,6 @@ class WithDislikes:
         """Restore the state that ``state`` returned."""
         self.base.load_state(state)
         self._weigh()
-
-
-def share_of(dislikes: Any) -> float:
-    """Return the share of negatives that are drawn from dislikes; raise if it is no share."""
-    if isinstance(dislikes, bool) or not isinstance(dislikes, Real) or not 0 <= float(dislikes) < 1:
-        raise UsageError(
-            f"dislikes must be a share from 0 to below 1, got {dislikes!r}.", code="bad_setting"
-        )
-    return float(dislikes)
 
 
 def with_dislikes(

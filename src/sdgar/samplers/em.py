@@ -13,8 +13,6 @@ A step with exact sums cannot raise the KL; here they are estimated by sampling,
 Before the first epoch scores say nothing yet, but the positives do: with P(i|c) = 1/|I_c| on the
 positives the same steps, with exact sums, fit latent classes (Hofmann 1999). From there
 the generator has only to follow; from random tables it lags behind for many epochs.
-
-``integrand="deviation"`` fits P |s - μ| instead, the proposal of least variance (Proposition 2.2).
 """
 
 from __future__ import annotations
@@ -29,15 +27,12 @@ from sdgar.arguments import at_least
 from sdgar.errors import UsageError
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.sampled_sums import SampledSums
-from sdgar.settings import Group
+from sdgar.samplers.sampled_sums import GeneratorSettings, SampledSums
 
 if TYPE_CHECKING:
     from sdgar.contracts import Score
     from sdgar.data.history import History
     from sdgar.parts import Ingredients
-    from sdgar.samplers.closed_form import Integrand
-    from sdgar.samplers.generator import Mixture
 
 _AT_ONCE = 1 << 23
 """The most numbers of a table that take a step at once."""
@@ -46,45 +41,55 @@ _PRIOR_X, _PRIOR_Y = 0.05, 0.01
 item."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class EMSettings(GeneratorSettings):
+    """The settings of a generator that follows by expectation maximisation."""
+
+    samples: int = 32
+    """How many draws there are for each context and each item in a step of EM."""
+    floor_x: float = 1e-3
+    """The share of every x_c, the states of a context, that is spread over all states."""
+    floor_y: float = 0.1
+    """The share of every y_k, the items of a state, that is spread over all items."""
+    pretrain: int = 15
+    """How many steps of EM learn from the positives, before the generator follows the scores."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationMaximization(SampledSums):
     """The update that moves the generator towards the softmax of the scores."""
 
-    floor_x: float = 1e-3
-    """The share δ of x_c that is spread over all states."""
-    floor_y: float = 0.1
-    """The share ε of y_k that is spread over all items; a weight P/Q is then at most M/ε."""
-    integrand: Integrand = "loss"
-    """The integrand of the fit: ``loss`` fits P itself, ``deviation`` fits P |s - μ|."""
+    settings: EMSettings
+    """The floors δ of X and ε of Y, and how often positives are learned; P/Q is at most M/ε."""
     positives: History | None = None
     """The training positives that the generator learns before the first epoch; None leaves it at
     random."""
-    pretrain: int = 15
-    """The number of EM steps on the training positives, before the first epoch."""
 
     def __post_init__(self) -> None:
         """Raise if a value is out of its range."""
         SampledSums.__post_init__(self)
+        at_least("sampler__pretrain", self.settings.pretrain, 0)
         for name in ("floor_x", "floor_y"):
-            if not 0 < getattr(self, name) < 1:
-                raise UsageError(f"{name} must lie between 0 and 1, got {getattr(self, name)!r}.")
+            floor = getattr(self.settings, name)
+            if not 0 < floor < 1:
+                raise UsageError(f"{name} must lie between 0 and 1, got {floor!r}.")
 
-    def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
+    def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
         """Take one step for X and its tables, then one for Y; in epoch 1, learn the positives."""
-        if epoch == 1 and self.positives is not None and self.pretrain > 0:
+        if epoch == 1 and self.positives is not None and self.settings.pretrain > 0:
             self._learn_positives(generator, self.positives)
-            return
-        log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
-        log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)
-        generator.set_x(step(generator.x_UK, log_b_UK, self.floor_x, dim=1))
-        if not generator.items_follow:
-            return
-        log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=2)
-        log_d_IK = self.log_d(generator, score, log_z_U, mu_U, seed, epoch)
-        if generator.exchange.leads:
-            generator.set_y(step(generator.y_IK, log_d_IK, self.floor_y, dim=0))
+        else:
+            SampledSums.__call__(self, generator, score, seed=seed, epoch=epoch)
 
-    def _learn_positives(self, generator: Mixture, positives: History) -> None:
+    def new_x(self, x_UK: Tensor, log_b_UK: Tensor) -> Tensor:
+        """x_ck ← x_ck b_ck, normalised over k, with the floor."""
+        return step(x_UK, log_b_UK, self.settings.floor_x, dim=1)
+
+    def new_y(self, y_IK: Tensor, log_d_IK: Tensor) -> Tensor:
+        """y_ik ← y_ik d_ki, normalised over i, with the floor."""
+        return step(y_IK, log_d_IK, self.settings.floor_y, dim=0)
+
+    def _learn_positives(self, generator: Decomposable, positives: History) -> None:
         """Climb Σ_c Σ_{i ∈ I_c} log Q(i|c): x ← x ⊙ (S Y) and y ← y ⊙ (S'X), S_ci = 1/Q(i|c).
 
         What stands on the right counts positives by state; a prior is added to the counts, as
@@ -95,7 +100,7 @@ class ExpectationMaximization(SampledSums):
             positives.indptr_U1, positives.items_E, len(y_IK), device=x_UK.device
         )
         users_of, order_E = items_of.transposed(), items_of.column_E.argsort(stable=True)
-        for _ in range(self.pretrain):
+        for _ in range(self.settings.pretrain):
             s_E = items_of.dots(x_UK, y_IK).reciprocal()
             count_UK = (replace(items_of, weight_E=s_E) @ y_IK).mul_(x_UK).add_(_PRIOR_X)
             count_IK = (replace(users_of, weight_E=s_E[order_E]) @ x_UK).mul_(y_IK).add_(_PRIOR_Y)
@@ -105,7 +110,8 @@ class ExpectationMaximization(SampledSums):
             y_IK = _shares(count_KI).T.contiguous()
             del count_KI
         generator.set_x(self._floored(x_UK))
-        generator.set_y((1 - self.floor_y) * y_IK + self.floor_y / len(y_IK))
+        floor = self.settings.floor_y
+        generator.set_y((1 - floor) * y_IK + floor / len(y_IK))
 
     def states_of(self, positives: History, y_IK: Tensor) -> Tensor:
         """Return x_UK of contexts that Y has not met: the same steps for X, with Y as it is."""
@@ -114,13 +120,14 @@ class ExpectationMaximization(SampledSums):
         )
         n_states = y_IK.shape[1]
         x_UK = y_IK.new_full((items_of.n_rows, n_states), 1 / n_states)
-        for _ in range(self.pretrain):
+        for _ in range(self.settings.pretrain):
             s_E = items_of.dots(x_UK, y_IK).reciprocal()
             x_UK = _shares((replace(items_of, weight_E=s_E) @ y_IK).mul_(x_UK).add_(_PRIOR_X))
         return self._floored(x_UK)
 
     def _floored(self, x_UK: Tensor) -> Tensor:
-        return (1 - self.floor_x) * x_UK + self.floor_x / x_UK.shape[1]
+        floor = self.settings.floor_x
+        return (1 - floor) * x_UK + floor / x_UK.shape[1]
 
     @property
     def over_q(self) -> bool:
@@ -132,8 +139,8 @@ class ExpectationMaximization(SampledSums):
         return s
 
     def log_h(self, f: Tensor, mu: Tensor) -> Tensor:
-        """log 1 for ``loss``, or log |s - μ| for ``deviation``."""
-        return (f - mu).abs().log() if self.integrand == "deviation" else torch.zeros_like(f)
+        """log 1, as it is P itself that is fitted."""
+        return torch.zeros_like(f)
 
 
 def step(before: Tensor, log_factor: Tensor, floor: float, *, dim: int) -> Tensor:
@@ -161,30 +168,7 @@ def _shares(weight_RN: Tensor) -> Tensor:
     return weight_RN.div_(weight_RN.sum(dim=1, keepdim=True))
 
 
-@dataclass(frozen=True, kw_only=True)
-class EMSettings(Group):
-    """The settings of a generator that follows by expectation maximisation."""
-
-    states: int = 64
-    """The number K of states of the generator."""
-    samples: int = 32
-    """How many draws there are for each context and each item in a step of EM."""
-    floor_x: float = 1e-3
-    """The share of every x_c, the states of a context, that is spread over all states."""
-    floor_y: float = 0.1
-    """The share of every y_k, the items of a state, that is spread over all items."""
-    pretrain: int = 15
-    """How many steps of EM learn from the positives, before the generator follows the scores."""
-
-
 def em_generator(given: Ingredients, settings: EMSettings) -> Decomposable:
     """Return a generator that follows the discriminator by expectation maximisation."""
-    update = ExpectationMaximization(
-        temperature=1.0,
-        samples=at_least("sampler__samples", settings.samples, 1),
-        floor_x=settings.floor_x,
-        floor_y=settings.floor_y,
-        positives=given.data.history,
-        pretrain=at_least("sampler__pretrain", settings.pretrain, 0),
-    )
+    update = ExpectationMaximization(settings=settings, positives=given.data.history)
     return Decomposable.of(given, settings.states, update)

@@ -16,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Discriminator, Health, KnownPositives, Negatives, Score
+from sdgar.arguments import at_least, one_of, within
+from sdgar.contracts import Discriminator, Health, Negatives, Positives, Score
 from sdgar.data.history import History
-from sdgar.errors import ResourceError, UsageError, unknown_name
-from sdgar.maths.rng import Draws, below
+from sdgar.errors import ResourceError
+from sdgar.maths.rng import below
 from sdgar.samplers.static import KnownItems
 
 if TYPE_CHECKING:
@@ -57,12 +58,9 @@ class NearestItems:
         near: int = 50,
         explore: float = 0.2,
     ) -> None:
-        if index not in INDEXES:
-            raise unknown_name("index", index, INDEXES)
-        if near < 1:
-            raise UsageError(f"near must be at least 1, got {near}.")
-        if not 0 <= explore <= 1:
-            raise UsageError(f"explore must be between 0 and 1, got {explore}.")
+        one_of("index", index, tuple(INDEXES))
+        at_least("near", near, 1)
+        within("explore", explore, 0, 1)
         self._discriminator = discriminator
         self._history = history
         self._index = index
@@ -97,18 +95,11 @@ class NearestItems:
         """True if every item has a probability, which exploring gives it."""
         return self.explore > 0
 
-    def sample(
-        self,
-        users_B: Tensor,
-        pos_B: Tensor,
-        n: int,
-        *,
-        score: Score,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
+    def sample(self, positives: Positives, n: int) -> Negatives:
         """Draw n independent items a row: near the top, or anywhere."""
-        high_BN, low_BN, coin_BN, place_BN = draws.words(torch.arange(n, device=users_B.device))
+        users_B, known = positives.users_B, positives.known
+        slots_N = torch.arange(n, device=users_B.device)
+        high_BN, low_BN, coin_BN, place_BN = positives.draws.words(slots_N)
         users_BN = users_B[:, None].expand(-1, n)
         unknown_BN, listed_BN = known.n_unknown(users_BN), self._count_U[users_BN]
         accepted_BN = unknown_BN > 0
@@ -116,7 +107,7 @@ class NearestItems:
         far_BN = known.nth_unknown(users_BN, below(unknown_BN, high_BN, low_BN))
         near_BN = self.best_UM[users_BN, (place_BN * listed_BN) >> 32].long()
         items_BN = torch.where(anywhere_BN, far_BN, near_BN)
-        items_BN = torch.where(accepted_BN, items_BN, pos_B[:, None])
+        items_BN = torch.where(accepted_BN, items_BN, positives.items_B[:, None])
         if self.explore == 0:
             return Negatives(items_BN, accepted_BN)
         far_share_BN = torch.where(listed_BN == 0, 1.0, self.explore)

@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from sdgar.arguments import at_least, below_one, not_negative, one_of
 from sdgar.contracts import Health, Score
-from sdgar.errors import UsageError
+from sdgar.errors import NumericalError, UsageError
 from sdgar.maths.optimizers import lean
 from sdgar.maths.rng import Draws, Stream, sort_keys
-from sdgar.samplers.generator import collapsed
-from sdgar.samplers.softmax_generator import inverse_cdf
-
-if TYPE_CHECKING:
-    from sdgar.discriminators.factorization import MatrixFactorization
-
-Reward = Literal["sigmoid", "softplus"]
+from sdgar.samplers.health import collapsed
+from sdgar.samplers.softmax_generator import SoftmaxGenerator, inverse_cdf
+from sdgar.settings import Group
 
 
-class Policy(Protocol):
-    """A generator that is moved by the gradient of log Q over all items."""
+@dataclass(frozen=True, kw_only=True)
+class PolicySettings(Group):
+    """The settings of a generator that learns by policy gradients."""
 
-    model: MatrixFactorization
-    """The vectors that g is computed from."""
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer:
-        """The optimiser that takes the steps of an update."""
-        ...
-
-    @property
-    def n_items(self) -> int:
-        """The number of items."""
-        ...
-
-    def with_positives(self) -> Tensor:
-        """Return the contexts that have positives to learn from."""
-        ...
-
-    def pieces(self, users_B: Tensor) -> Iterable[Tensor]:
-        """Yield groups of contexts, as many as fit in bounded memory."""
-        ...
-
-    def logits(self, users_B: Tensor) -> Tensor:
-        """Return g_BI, with a gradient."""
-        ...
-
-    def positives(self, users_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the known positives of some contexts: places in ``users_B``, and items."""
-        ...
+    pretrain: int = 120
+    """How often the generator passes over the contexts to learn from positives, before epoch 1."""
+    pretrain_rate: float = 0.01
+    """The learning rate of Adam while the generator learns from positives, before epoch 1."""
+    learning_rate: float = 0.0001
+    """The learning rate of Adam in the updates of the generator; the authors take plain steps, one
+    a context."""
+    l2: float | None = None
+    """The weight λ of the squared norms of the contexts and items that a step of the generator
+    draws. Without a value it is 0.8 over the square root of the training rows there are for each
+    user and item."""
+    batch_size: int = 1024
+    """How many contexts one step of the generator learns from."""
+    samples: int = 64
+    """How many items are drawn for each context to estimate the gradient of the generator; the
+    authors take twice the number of its positives."""
+    positive_share: float = 0.2
+    """The share of samples that is drawn from the positives, with importance weights."""
+    reward: str = "sigmoid"
+    """The reward of the generator for an item with the discriminator's score g: sigmoid (2σ(g) - 1,
+    as in the authors' code) or softplus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,61 +85,49 @@ class PolicyGradient:
     positives; the authors start from a factorization trained with dynamic negative sampling.
     """
 
-    learning_rate: float
-    """The learning rate of Adam; the authors take plain steps, one a context."""
-    l2: float
-    """The weight λ of the penalty: half of it weighs squared norms; 0 in the authors' code."""
-    batch: int
-    """The number of contexts of a step."""
-    samples: int
-    """The number S of draws for each context; the authors take twice the number of its
-    positives."""
-    positive_share: float
-    """The share α of the draws that are positives."""
-    reward: Reward
-    """The reward of a score: ``sigmoid`` or ``softplus``."""
-    pretrain_passes: int
-    """The number of passes over the contexts before the first update."""
-    pretrain_rate: float
-    """The learning rate of the Adam that takes the first passes; its moments are not carried
-    over."""
+    settings: PolicySettings
+    """How fast and from how many draws the generator learns; λ has a value."""
 
     def __post_init__(self) -> None:
         """Raise if a value cannot learn or be estimated."""
-        for name, rate in (
-            ("sampler__learning_rate", self.learning_rate),
-            ("sampler__pretrain_rate", self.pretrain_rate),
-        ):
+        how = self.settings
+        for name in ("learning_rate", "pretrain_rate"):
+            rate = getattr(how, name)
             if not 0 < rate < 1e36:
-                raise UsageError(f"{name} must be a positive number below 1e36, got {rate}.")
-        if self.samples < 2:
-            raise UsageError(
-                "the baseline of a draw is the mean of the others, so the generator needs at "
-                f"least 2 samples, got {self.samples}."
-            )
-        if not 0 <= self.positive_share < 1:
-            raise UsageError(
-                f"positive_share must be at least 0 and below 1, got {self.positive_share}."
-            )
+                raise UsageError(
+                    f"sampler__{name} must be a positive number below 1e36, got {rate}."
+                )
+        not_negative("sampler__l2", how.l2)
+        at_least("sampler__batch_size", how.batch_size, 1)
+        at_least("sampler__samples", how.samples, 2)  # a draw's baseline is the mean of the others
+        at_least("sampler__pretrain", how.pretrain, 0)
+        below_one("sampler__positive_share", how.positive_share)
+        one_of("sampler__reward", how.reward, ("sigmoid", "softplus"))
 
-    def pretrain(self, generator: Policy, *, seed: int) -> None:
+    def pretrain(self, generator: SoftmaxGenerator, *, seed: int) -> None:
         """Climb the likelihood of the positives."""
 
         def likelihood(users_B: Tensor, q_BI: Tensor, _: Tensor) -> Pushes:
             place_R, item_R = generator.positives(users_B)
             return Pushes(place_R, item_R, torch.ones_like(place_R, dtype=q_BI.dtype), 1.0)
 
-        optimizer = lean(torch.optim.Adam)(generator.model.parameters(), lr=self.pretrain_rate)
-        for number in range(self.pretrain_passes):
+        rate = self.settings.pretrain_rate
+        optimizer = lean(torch.optim.Adam)(generator.model.parameters(), lr=rate)
+        for number in range(self.settings.pretrain):
             for users_B in self._batches(generator, seed, 0, number):
                 self._step(generator, optimizer, users_B, likelihood)
+        self._require_finite(generator, "pretraining", "pretrain_rate")
 
-    def __call__(self, generator: Policy, score: Score, *, seed: int, epoch: int) -> Health:
-        """Make one pass over the contexts; return the mean reward and the spread of the proposals.
+    def __call__(
+        self, generator: SoftmaxGenerator, score: Score, *, seed: int, epoch: int
+    ) -> Health:
+        """Make one pass over the contexts, before the first epoch over their positives too.
 
-        A perplexity of 1 is a generator that proposes one item; of the number of items, one
-        that proposes all alike.
+        The health has the mean reward and the spread of the proposals. A perplexity of 1 is a
+        generator that proposes one item; of the number of items, one that proposes all alike.
         """
+        if epoch == 1:
+            self.pretrain(generator, seed=seed)
         rewards, perplexities = [], []
 
         def policy(users_B: Tensor, q_BI: Tensor, g_BI: Tensor) -> Pushes:
@@ -161,6 +139,7 @@ class PolicyGradient:
 
         for users_B in self._batches(generator, seed, epoch, 0):
             self._step(generator, generator.optimizer, users_B, policy)
+        self._require_finite(generator, f"the update before epoch {epoch}", "learning_rate")
         reward, items = float(torch.cat(rewards).mean()), generator.n_items
         perplexity = float(torch.cat(perplexities).mean())
         return Health(
@@ -170,34 +149,36 @@ class PolicyGradient:
         )
 
     def estimate(
-        self, generator: Policy, score: Score, users_B: Tensor, q_BI: Tensor, draws: Draws
+        self, generator: SoftmaxGenerator, score: Score, users_B: Tensor, q_BI: Tensor, draws: Draws
     ) -> tuple[Pushes, Tensor]:
         """Return pushes of i_s by w_s (r_s - b_s) / S, and the mean reward of each context."""
+        share, samples = self.settings.positive_share, self.settings.samples
         place_R, item_R = generator.positives(users_B)
         count_B = torch.bincount(place_R, minlength=len(users_B))
-        mixed_BI = (1 - self.positive_share) * q_BI
-        mixed_BI[place_R, item_R] += self.positive_share / count_B[place_R]
-        high_BS, low_BS, _, _ = draws.words(torch.arange(self.samples, device=users_B.device))
+        mixed_BI = (1 - share) * q_BI
+        mixed_BI[place_R, item_R] += share / count_B[place_R]
+        high_BS, low_BS, _, _ = draws.words(torch.arange(samples, device=users_B.device))
         place_BS = torch.arange(len(users_B), device=users_B.device)[:, None].expand_as(high_BS)
         items_BS = inverse_cdf(mixed_BI, place_BS, high_BS, low_BS)
         weight_BS = q_BI.gather(1, items_BS) / mixed_BI.gather(1, items_BS)
         s_BS = score(users_B, items_BS)
-        reward_BS = 2 * s_BS.sigmoid() - 1 if self.reward == "sigmoid" else softplus(s_BS)
+        reward_BS = 2 * s_BS.sigmoid() - 1 if self.settings.reward == "sigmoid" else softplus(s_BS)
         seen_BS = weight_BS * reward_BS
-        baseline_BS = (seen_BS.sum(dim=1, keepdim=True) - seen_BS) / (self.samples - 1)
-        push_BS = weight_BS * (reward_BS - baseline_BS) / self.samples
+        baseline_BS = (seen_BS.sum(dim=1, keepdim=True) - seen_BS) / (samples - 1)
+        push_BS = weight_BS * (reward_BS - baseline_BS) / samples
         place_R, item_R, push_R = (x_BS.reshape(-1) for x_BS in (place_BS, items_BS, push_BS))
-        return Pushes(place_R, item_R, push_R, 1 / self.samples), seen_BS.mean(dim=1)
+        return Pushes(place_R, item_R, push_R, 1 / samples), seen_BS.mean(dim=1)
 
     def _step(
         self,
-        generator: Policy,
+        generator: SoftmaxGenerator,
         optimizer: torch.optim.Optimizer,
         users_B: Tensor,
         pushes_of: Callable[[Tensor, Tensor, Tensor], Pushes],
     ) -> None:
         """Step up mean_c Σ_r [push_r log Q(i_r|c) - share λ/2 (‖u_c‖² + ‖v_i‖² + b_i²)]."""
-        model, weight = generator.model, 1 / len(users_B)
+        model, weight, l2 = generator.model, 1 / len(users_B), self.settings.l2
+        assert l2 is not None
         optimizer.zero_grad(set_to_none=True)
         for users_P in generator.pieces(users_B):
             with torch.enable_grad():
@@ -211,18 +192,32 @@ class PolicyGradient:
                     model.bias_I[pushes.item_R],
                 )
                 norms = torch.stack([row.square().sum() for row in rows]).sum()
-                penalty = 0.5 * self.l2 * pushes.share * weight * norms
+                penalty = 0.5 * l2 * pushes.share * weight * norms
             # First, since PyTorch warns if a GPU's backward pass begins with a matrix product.
             penalty.backward()  # type: ignore[no-untyped-call]
             g_PI.backward(-weight * pushes.gradient(q_PI))  # type: ignore[no-untyped-call]
         optimizer.step()
 
-    def _batches(self, generator: Policy, seed: int, epoch: int, number: int) -> Iterator[Tensor]:
+    def _batches(
+        self, generator: SoftmaxGenerator, seed: int, epoch: int, number: int
+    ) -> Iterator[Tensor]:
         """Yield contexts with positives in a fresh order each pass; pretraining has epoch 0."""
         users_U = generator.with_positives()
         rows_U = number * len(generator.model.user_UD) + users_U
         order_U = sort_keys(seed, Stream.GENERATOR_CONTEXTS, epoch, rows_U).argsort(stable=True)
-        yield from users_U[order_U].split(self.batch)  # type: ignore[no-untyped-call]
+        yield from users_U[order_U].split(self.settings.batch_size)  # type: ignore[no-untyped-call]
+
+    def _require_finite(self, generator: SoftmaxGenerator, when: str, rate: str) -> None:
+        """Raise if numbers are not finite, as draws from them would be nonsense."""
+        for parameter in generator.model.parameters():
+            if not bool(torch.isfinite(parameter).all()):
+                how = self.settings
+                raise NumericalError(
+                    f"after {when} the generator holds a number that is not finite: it diverged. "
+                    f"Lower sampler__{rate} (now {getattr(how, rate):g}) or raise sampler__l2 (now "
+                    f"{how.l2:g}).",
+                    code="diverged",
+                )
 
 
 def _entropy(q_BI: Tensor, g_BI: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Discriminator, Health, KnownPositives, Negatives, Score
+from sdgar.contracts import Discriminator, Health, Negatives, Positives, Score
 from sdgar.errors import UsageError
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.static import redraw_known
@@ -71,18 +71,9 @@ class RankByFactor:
         place = torch.where(self.downward_UK[users, factor], rank, self.rank_of.n - 1 - rank)
         return self.order_KI[factor, place].long()
 
-    def sample(
-        self,
-        users_B: Tensor,
-        pos_B: Tensor,
-        n: int,
-        *,
-        score: Score,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
+    def sample(self, positives: Positives, n: int) -> Negatives:
         """Draw n independent items a row; known positives are drawn again."""
-        items_BN, accepted_BN = redraw_known(self.draw, users_B, n, draws, known)
+        items_BN, accepted_BN = redraw_known(self.draw, positives, n)
         return Negatives(items_BN, accepted_BN)
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:

@@ -29,29 +29,55 @@ from sdgar.samplers.alias import (
     log_mix,
     on_threads,
 )
+from sdgar.settings import Group
 
 if TYPE_CHECKING:
     from sdgar.contracts import Score
-    from sdgar.samplers.generator import Mixture
+    from sdgar.samplers.decomposable import Decomposable
 
 _CHUNK, _CHUNK_ON_GPU = 1 << 22, 1 << 28
 """Numbers that a chunk looks at, one for each row, draw and state. On the CPU there should be
 several chunks for each thread; on a GPU more of them only cost launches."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class GeneratorSettings(Group):
+    """The settings of a generator, whatever update it follows by."""
+
+    states: int = 64
+    """The number K of states of the generator."""
+    samples: int = 64
+    """How many draws there are for each context and each item in an update of the generator: |S_c|
+    and |S_i|."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A generator, the scores that it follows, and the address of an update's random numbers."""
+
+    generator: Decomposable
+    """The generator that is updated."""
+    score: Score
+    """The scores of the discriminator."""
+    seed: int
+    """The seed of the draws."""
+    epoch: int
+    """The epoch that the update precedes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledSums:
-    """Estimates of Z, μ, b and d by sampling; an update says what f and h are."""
+    """An update by estimates of Z, μ, b and d; a subclass says what f, h, new X and new Y are."""
 
-    temperature: float
+    temperature: float = 1.0
     """The temperature T of the target P ∝ exp(f/T)."""
-    samples: int
-    """The number of draws for each context, and for each item."""
+    settings: GeneratorSettings
+    """The settings of the generator that are known by name."""
 
     def __post_init__(self) -> None:
         """Raise if a value cannot be computed with."""
         checked_temperature(self.temperature)
-        at_least("sampler__samples", self.samples, 1)
+        at_least("sampler__samples", self.settings.samples, 1)
 
     @property
     def over_q(self) -> bool:
@@ -66,91 +92,88 @@ class SampledSums:
         """Return log h, the logarithm of the integrand."""
         raise NotImplementedError
 
+    def new_x(self, x_UK: Tensor, log_b_UK: Tensor) -> Tensor:
+        """Return the states of each context that follow from b."""
+        raise NotImplementedError
+
+    def new_y(self, y_IK: Tensor, log_d_IK: Tensor) -> Tensor:
+        """Return the items of each state that follow from d."""
+        raise NotImplementedError
+
     def log_target(self, s: Tensor) -> Tensor:
         """log P(i | c) up to a constant of the context."""
         return self.value(s) / self.temperature
 
-    def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
-        """Move the generator towards the scores."""
-        raise NotImplementedError
+    def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
+        """Update X and rebuild its tables, then Y; each uses fresh draws for Z and μ."""
+        at = Moment(generator, score, seed, epoch)
+        log_b_UK = self.log_b(at, *self.partition_and_mean(at, part=0))
+        generator.set_x(self.new_x(generator.x_UK, log_b_UK))
+        if not generator.items_follow:
+            return
+        log_d_IK = self.log_d(at, *self.partition_and_mean(at, part=2))
+        if generator.exchange.leads:
+            generator.set_y(self.new_y(generator.y_IK, log_d_IK))
 
-    def partition_and_mean(
-        self, generator: Mixture, score: Score, seed: int, epoch: int, *, part: int
-    ) -> tuple[Tensor, Tensor]:
+    def partition_and_mean(self, at: Moment, *, part: int) -> tuple[Tensor, Tensor]:
         """log Z_c = log Σ_i exp(f/T) and μ_c = E_P f, estimated with draws from Q(. | c)."""
 
         def of(users_B: Tensor) -> Tensor:
-            items_BS = self._items(generator, users_B, seed, epoch, part)
-            f_BS = self.value(score(users_B, items_BS))
-            a_BS = f_BS / self.temperature - generator.log_q(users_B, items_BS)
-            log_z_B = a_BS.logsumexp(dim=1) - math.log(self.samples)
+            items_BS = self._items(at, users_B, part)
+            f_BS = self.value(at.score(users_B, items_BS))
+            a_BS = f_BS / self.temperature - at.generator.log_q(users_B, items_BS)
+            log_z_B = a_BS.logsumexp(dim=1) - math.log(self.settings.samples)
             mu_B = (a_BS.softmax(dim=1) * f_BS).sum(dim=1)
             return torch.stack((log_z_B, mu_B), dim=1)
 
-        log_z_U, mu_U = self._by_chunks(of, (len(generator.x_UK), 2), generator).unbind(dim=1)
+        shape = len(at.generator.x_UK), 2
+        log_z_U, mu_U = self._by_chunks(of, shape, at.generator).unbind(dim=1)
         return log_z_U.contiguous(), mu_U.contiguous()
 
-    def log_b(
-        self,
-        generator: Mixture,
-        score: Score,
-        log_z_U: Tensor,
-        mu_U: Tensor,
-        seed: int,
-        epoch: int,
-    ) -> Tensor:
+    def log_b(self, at: Moment, log_z_U: Tensor, mu_U: Tensor) -> Tensor:
         """log b_ck = log mean_j [P(j|c)/Q(j|c)] h_j y_jk, j ~ Q(. | c): Eq. 9."""
 
         def of(users_B: Tensor) -> Tensor:
-            items_BS = self._items(generator, users_B, seed, epoch, 1)
-            f_BS = self.value(score(users_B, items_BS))
-            log_q_BS = generator.log_q(users_B, items_BS)
+            items_BS = self._items(at, users_B, 1)
+            f_BS = self.value(at.score(users_B, items_BS))
+            log_q_BS = at.generator.log_q(users_B, items_BS)
             log_p_BS = f_BS / self.temperature - log_z_U[users_B][:, None]
             term_BS = log_p_BS - log_q_BS + self.log_h(f_BS, mu_U[users_B][:, None])
             if self.over_q:
                 term_BS = term_BS - log_q_BS
-            return log_average(term_BS, generator.y_IK, items_BS)
+            return log_average(term_BS, at.generator.y_IK, items_BS)
 
-        return self._by_chunks(of, tuple(generator.x_UK.shape), generator)
+        return self._by_chunks(of, tuple(at.generator.x_UK.shape), at.generator)
 
-    def log_d(
-        self,
-        generator: Mixture,
-        score: Score,
-        log_z_U: Tensor,
-        mu_U: Tensor,
-        seed: int,
-        epoch: int,
-    ) -> Tensor:
+    def log_d(self, at: Moment, log_z_U: Tensor, mu_U: Tensor) -> Tensor:
         """log d_ki = log mean_c [P(i|c)/Q(c|i)] h_c(i) x_ck, c ~ Q(c | i): Eq. 12."""
-        inverse = Inverse(generator)
+        x_UK, y_IK = at.generator.x_UK, at.generator.y_IK
+        inverse = Inverse(at.generator)
 
         def of(items_B: Tensor) -> Tensor:
-            draws = Draws(seed, Stream.GENERATOR_ITEMS, epoch, items_B[:, None])
-            slots_S = torch.arange(self.samples, device=items_B.device)
+            draws = Draws(at.seed, Stream.GENERATOR_ITEMS, at.epoch, items_B[:, None])
+            slots_S = torch.arange(self.settings.samples, device=items_B.device)
             users_BS = inverse.draw(items_B[:, None], draws, slots_S)
             items_BS = items_B[:, None].expand_as(users_BS)
-            f_BS = self.value(
-                score(users_BS.reshape(-1), items_BS.reshape(-1, 1)).view(users_BS.shape)
-            )
+            s_E = at.score(users_BS.reshape(-1), items_BS.reshape(-1, 1))
+            f_BS = self.value(s_E.view(users_BS.shape))
             log_p_BS = f_BS / self.temperature - log_z_U[users_BS]
             term_BS = log_p_BS - inverse.log_q(items_B, users_BS) + self.log_h(f_BS, mu_U[users_BS])
             if self.over_q:
-                term_BS = term_BS - log_mix(generator.y_IK, items_B, generator.x_UK, users_BS)
-            return log_average(term_BS, generator.x_UK, users_BS)
+                term_BS = term_BS - log_mix(y_IK, items_B, x_UK, users_BS)
+            return log_average(term_BS, x_UK, users_BS)
 
-        return self._by_chunks(of, tuple(generator.y_IK.shape), generator)
+        return self._by_chunks(of, tuple(y_IK.shape), at.generator)
 
-    def _items(
-        self, generator: Mixture, users_B: Tensor, seed: int, epoch: int, part: int
-    ) -> Tensor:
+    def _items(self, at: Moment, users_B: Tensor, part: int) -> Tensor:
         """Draws from Q(. | c) for some contexts; each part of an update has separate slots."""
-        draws = Draws(seed, Stream.GENERATOR_CONTEXTS, epoch, users_B[:, None])
-        slots_S = part * self.samples + torch.arange(self.samples, device=users_B.device)
-        return generator.draw(users_B[:, None], draws, slots_S)
+        draws = Draws(at.seed, Stream.GENERATOR_CONTEXTS, at.epoch, users_B[:, None])
+        samples = self.settings.samples
+        slots_S = part * samples + torch.arange(samples, device=users_B.device)
+        return at.generator.draw(users_B[:, None], draws, slots_S)
 
     def _by_chunks(
-        self, of: Callable[[Tensor], Tensor], shape: tuple[int, ...], generator: Mixture
+        self, of: Callable[[Tensor], Tensor], shape: tuple[int, ...], generator: Decomposable
     ) -> Tensor:
         """Return the tensor of this shape of which ``of`` computes some rows.
 
@@ -160,7 +183,8 @@ class SampledSums:
         """
         device, exchange = generator.x_UK.device, generator.exchange
         most = _CHUNK if device.type == "cpu" else _CHUNK_ON_GPU
-        size = max(1, most // (self.samples * generator.x_UK.shape[1]))
+        each = self.settings.samples * generator.x_UK.shape[1]
+        size = max(1, most // each)
         starts = range(0, max(1, shape[0]), size)
         ends = [min(shape[0], start + size) for start in starts]
         chunks: list[Tensor | None] = [None] * len(starts)
@@ -171,8 +195,7 @@ class SampledSums:
                 for chunk in own[first:last]:
                     chunks[chunk] = of(torch.arange(starts[chunk], ends[chunk], device=device))
 
-        numbers = shape[0] * self.samples * generator.x_UK.shape[1]
-        on_threads(part, len(own), numbers, device)
+        on_threads(part, len(own), shape[0] * each, device)
         shapes = [(end - start, *shape[1:]) for start, end in zip(starts, ends, strict=True)]
         return torch.cat(exchange.collect(chunks, shapes))
 
@@ -183,7 +206,7 @@ class Inverse:
     The tables are built once an update, from the X just updated and the Y about to be replaced.
     """
 
-    def __init__(self, generator: Mixture) -> None:
+    def __init__(self, generator: Decomposable) -> None:
         self._state_of = AliasTables.of(generator.y_IK)
         self._context_of = AliasTables.of(generator.x_UK.T)
         self._p_state_IK = self._state_of.probability()

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from torch import Tensor
 
 from sdgar.arguments import at_least, not_negative
-from sdgar.contracts import KnownPositives, Negatives, Score
+from sdgar.contracts import Negatives, Positives
 from sdgar.errors import UsageError
 from sdgar.samplers.static import Static, Uniform
 
 if TYPE_CHECKING:
-    from sdgar.maths.rng import Draws
     from sdgar.parts import Ingredients
 
 
@@ -37,25 +35,13 @@ class HardestOf(Static):
 
     def __post_init__(self) -> None:
         """Raise if nothing would be proposed."""
-        if self.candidates < 1:
-            raise UsageError(f"candidates must be at least 1, got {self.candidates}.")
+        at_least("candidates", self.candidates, 1)
 
-    def sample(
-        self,
-        users_B: Tensor,
-        pos_B: Tensor,
-        n: int,
-        *,
-        score: Score,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
+    def sample(self, positives: Positives, n: int) -> Negatives:
         """Draw n negatives a row, each the hardest of its candidates."""
-        drawn = Uniform().sample(
-            users_B, pos_B, n * self.candidates, score=score, draws=draws, known=known
-        )
-        shape = (len(users_B), n, self.candidates)
-        s_BNC = score(users_B, drawn.items_BN).reshape(shape)
+        drawn = Uniform().sample(positives, n * self.candidates)
+        shape = (len(positives.users_B), n, self.candidates)
+        s_BNC = positives.score(positives.users_B, drawn.items_BN).reshape(shape)
         accepted_BNC = drawn.accepted_BN.reshape(shape)
         best_BN1 = torch.where(accepted_BNC, s_BNC, -torch.inf).argmax(dim=2, keepdim=True)
         items_BN = drawn.items_BN.reshape(shape).gather(2, best_BN1).squeeze(2)
@@ -86,19 +72,10 @@ class FirstViolation(Static):
 
     def __post_init__(self) -> None:
         """Raise if nothing would be drawn."""
-        if self.max_tries < 1:
-            raise UsageError(f"max_tries must be at least 1, got {self.max_tries}.")
+        not_negative("margin", self.margin)
+        at_least("max_tries", self.max_tries, 1)
 
-    def sample(
-        self,
-        users_B: Tensor,
-        pos_B: Tensor,
-        n: int,
-        *,
-        score: Score,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
+    def sample(self, positives: Positives, n: int) -> Negatives:
         """Draw one negative a row, by 1, 2, 4 … tries at a time for the rows that still search."""
         if n != 1:
             raise UsageError(
@@ -106,19 +83,15 @@ class FirstViolation(Static):
                 "Use n_negatives=1.",
                 code="one_negative",
             )
+        users_B, pos_B, score = positives.users_B, positives.items_B, positives.score
         pos_s_B = score(users_B, pos_B[:, None])[:, 0]
         items_B, tries_B = pos_B.clone(), torch.zeros_like(pos_B)
         accepted_B = torch.zeros_like(pos_B, dtype=torch.bool)
         open_R = torch.arange(len(users_B), device=users_B.device)
         start, stop = 0, 1
         while start < self.max_tries and len(open_R) > 0:
-            drawn = Uniform().at(
-                torch.arange(start, stop, device=users_B.device),
-                users_B[open_R],
-                pos_B[open_R],
-                draws=draws.at(draws.rows[open_R]),
-                known=known,
-            )
+            slots_N = torch.arange(start, stop, device=users_B.device)
+            drawn = Uniform().at(slots_N, positives.rows(open_R))
             s_RN = score(users_B[open_R], drawn.items_BN)
             violates_RN = (self.margin + s_RN - pos_s_B[open_R, None] > 0) & drawn.accepted_BN
             found_R = violates_RN.any(dim=1)
@@ -133,11 +106,11 @@ class FirstViolation(Static):
 
 def hardest(given: Ingredients, *, candidates: int = 10) -> HardestOf:
     """Return the sampler that takes the best scored of some uniform draws."""
-    return HardestOf(at_least("candidates", candidates, 1))
+    return HardestOf(candidates)
 
 
 def first_violation(
     given: Ingredients, *, margin: float = 1.0, max_tries: int = 30
 ) -> FirstViolation:
     """Return the sampler of the first uniform draw that scores too close to the positive."""
-    return FirstViolation(not_negative("margin", margin), at_least("max_tries", max_tries, 1))
+    return FirstViolation(margin, max_tries)

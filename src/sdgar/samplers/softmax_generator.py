@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Health, KnownPositives, Negatives, Score
+from sdgar.contracts import Health, Negatives, Positives, Score
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.errors import NumericalError
 from sdgar.maths.optimizers import lean, moments, take_moments
-from sdgar.maths.rng import Draws, Stream
+from sdgar.maths.rng import Stream
 from sdgar.models.factor_tensors import FactorTensors
 
 if TYPE_CHECKING:
     from sdgar.data.history import History
-    from sdgar.samplers.policy_gradient import PolicyGradient
 
 
 _BITS = 40
@@ -44,60 +41,30 @@ def inverse_cdf(p_CI: Tensor, place_RN: Tensor, high_RN: Tensor, low_RN: Tensor)
     parts = [blocks_CKL.sum(2)]
     if even < n_items:
         parts.append(p_CI[:, even:].sum(1, keepdim=True))
-    blocks = RunningSums.of(torch.cat(parts, dim=1))
-    items = [
-        _draw(p_CI, blocks, place_R, uniform_R)
-        for place_R, uniform_R in zip(
-            place_RN.reshape(-1).split(_DRAWS_AT_ONCE),  # type: ignore[no-untyped-call]
-            uniforms(high_RN, low_RN).reshape(-1).split(_DRAWS_AT_ONCE),  # type: ignore[no-untyped-call]
-            strict=True,
-        )
-    ]
-    return torch.cat(items).view(place_RN.shape)
+    sum_CK = torch.cat(parts, dim=1).cumsum(dim=1, dtype=torch.float64)
+    sum_CK /= sum_CK[:, -1:].clamp(min=torch.finfo(torch.float64).tiny)
+    whole_CK = (sum_CK * 2.0**_BITS).long()
+    n_blocks = whole_CK.shape[1]
+    before_C1 = torch.arange(len(whole_CK), device=p_CI.device)[:, None] << _BITS
+    bounds = (whole_CK + before_C1).view(-1)
 
-
-def uniforms(high_RN: Tensor, low_RN: Tensor) -> Tensor:
-    """Return whole numbers below 2^40 from two words of 32 bits."""
-    return (high_RN << (_BITS - 32)) | (low_RN >> (64 - _BITS))
-
-
-@dataclass(frozen=True, slots=True)
-class RunningSums:
-    """The running sums of blocks, in whole numbers of 2^-40 of the sum of a row."""
-
-    whole_CK: Tensor
-    """The running sums of each row."""
-    bounds: Tensor
-    """The running sums, offset by row so that one binary search serves all."""
-
-    @classmethod
-    def of(cls, sum_CK: Tensor) -> RunningSums:
-        """Add up the sums of blocks."""
-        sum_CK = sum_CK.cumsum(dim=1, dtype=torch.float64)
-        sum_CK /= sum_CK[:, -1:].clamp(min=torch.finfo(torch.float64).tiny)
-        whole_CK = (sum_CK * 2.0**_BITS).long()
-        before_C1 = torch.arange(len(sum_CK), device=sum_CK.device)[:, None] << _BITS
-        return cls(whole_CK, (whole_CK + before_C1).view(-1))
-
-    def chosen(self, place_R: Tensor, uniform_R: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the block that each number falls into, and the share of the block below it."""
-        n_blocks = self.whole_CK.shape[1]
-        block_R = torch.searchsorted(self.bounds, (place_R << _BITS) + uniform_R, right=True)
+    def draw(place_R: Tensor, uniform_R: Tensor) -> Tensor:
+        block_R = torch.searchsorted(bounds, (place_R << _BITS) + uniform_R, right=True)
         block_R = (block_R - place_R * n_blocks).clamp(max=n_blocks - 1)
-        end_R = self.whole_CK[place_R, block_R]
-        start_R = torch.where(block_R > 0, self.whole_CK[place_R, block_R - 1], 0)
+        end_R = whole_CK[place_R, block_R]
+        start_R = torch.where(block_R > 0, whole_CK[place_R, block_R - 1], 0)
         # Halfway into the unit of 2^-40, so that it is below the sum however that is rounded.
-        return block_R, (uniform_R - start_R + 0.5) / (end_R - start_R).clamp(min=1)
+        share_R = (uniform_R - start_R + 0.5) / (end_R - start_R).clamp(min=1)
+        item_RL = block_R[:, None] * BLOCK + torch.arange(BLOCK, device=p_CI.device)
+        p_RL = p_CI[place_R[:, None], item_RL.clamp(max=n_items - 1)]
+        sum_RL = p_RL.masked_fill_(item_RL >= n_items, 0).cumsum(dim=1, dtype=torch.float64)
+        at_R1 = torch.searchsorted(sum_RL, share_R[:, None] * sum_RL[:, -1:], right=True)
+        return (block_R * BLOCK + at_R1[:, 0]).clamp(max=n_items - 1)
 
-
-def _draw(p_CI: Tensor, blocks: RunningSums, place_R: Tensor, uniform_R: Tensor) -> Tensor:
-    n_items = p_CI.shape[1]
-    block_R, share_R = blocks.chosen(place_R, uniform_R)
-    item_RL = block_R[:, None] * BLOCK + torch.arange(BLOCK, device=p_CI.device)
-    p_RL = p_CI[place_R[:, None], item_RL.clamp(max=n_items - 1)]
-    sum_RL = p_RL.masked_fill_(item_RL >= n_items, 0).cumsum(dim=1, dtype=torch.float64)
-    at_R1 = torch.searchsorted(sum_RL, share_R[:, None] * sum_RL[:, -1:], right=True)
-    return (block_R * BLOCK + at_R1[:, 0]).clamp(max=n_items - 1)
+    uniform_RN = (high_RN << (_BITS - 32)) | (low_RN >> (64 - _BITS))  # whole numbers below 2^40
+    place_RS = place_RN.reshape(-1).split(_DRAWS_AT_ONCE)  # type: ignore[no-untyped-call]
+    uniform_RS = uniform_RN.reshape(-1).split(_DRAWS_AT_ONCE)  # type: ignore[no-untyped-call]
+    return torch.cat(list(map(draw, place_RS, uniform_RS))).view(place_RN.shape)
 
 
 _SCORES_AT_ONCE, _SCORES_AT_ONCE_ON_GPU = 1 << 22, 1 << 26
@@ -126,7 +93,8 @@ class SoftmaxGenerator:
         *,
         seed: int,
         temperature: float,
-        update: PolicyGradient,
+        learning_rate: float,
+        update: Callable[..., Health],
     ) -> None:
         streams = (Stream.INIT_GENERATOR, Stream.INIT_GENERATOR_ITEM)
         self.model = MatrixFactorization(history.n_users, n_items, dim, seed=seed, streams=streams)
@@ -135,7 +103,7 @@ class SoftmaxGenerator:
         code."""
         self.update = update
         """The update by which the generator follows the discriminator."""
-        self.optimizer = lean(torch.optim.Adam)(self.model.parameters(), lr=update.learning_rate)
+        self.optimizer = lean(torch.optim.Adam)(self.model.parameters(), lr=learning_rate)
         self._start_U1 = torch.from_numpy(history.indptr_U1)
         self._item_E = torch.from_numpy(history.items_E).long()
 
@@ -182,19 +150,11 @@ class SoftmaxGenerator:
         size = min(max(1, most // self.n_items), MOST_ROWS)
         return users_B.split(size)  # type: ignore[no-untyped-call,no-any-return]
 
-    def sample(
-        self,
-        users_B: Tensor,
-        pos_B: Tensor,
-        n: int,
-        *,
-        score: Score,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
+    def sample(self, positives: Positives, n: int) -> Negatives:
         """Draw n independent items a row; each distinct context is computed once."""
-        high_BN, low_BN, _, _ = draws.words(torch.arange(n, device=users_B.device))
-        accepted_BN = (known.n_unknown(users_B) > 0)[:, None].expand(-1, n)
+        users_B, pos_B = positives.users_B, positives.items_B
+        high_BN, low_BN, _, _ = positives.draws.words(torch.arange(n, device=users_B.device))
+        accepted_BN = (positives.known.n_unknown(users_B) > 0)[:, None].expand(-1, n)
         items_BN = pos_B[:, None].repeat(1, n)
         log_q_BN = torch.zeros(items_BN.shape, device=users_B.device)
         users_C, place_B = torch.unique(users_B, return_inverse=True)
@@ -207,41 +167,15 @@ class SoftmaxGenerator:
         ):
             rows_R = order_B[start:stop]
             place_RN = (place_B[rows_R] - first)[:, None].expand(-1, n)
-            words = high_BN[rows_R], low_BN[rows_R]
-            drawn_RN, drawn_log_q_RN = self.drawn(users_P, place_RN, *words)
-            found_RN = accepted_BN[rows_R]
+            q_PI, found_RN = self.proposals(users_P), accepted_BN[rows_R]
+            drawn_RN = inverse_cdf(q_PI, place_RN, high_BN[rows_R], low_BN[rows_R])
             items_BN[rows_R] = torch.where(found_RN, drawn_RN, items_BN[rows_R])
-            log_q_BN[rows_R] = torch.where(found_RN, drawn_log_q_RN, 0.0)
+            log_q_BN[rows_R] = torch.where(found_RN, q_PI[place_RN, drawn_RN].log(), 0.0)
         return Negatives(items_BN, accepted_BN, log_q_BN)
 
-    def drawn(
-        self, users_P: Tensor, place_RN: Tensor, high_RN: Tensor, low_RN: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return an item for each number of 64 bits and its log Q, from the scores of all items."""
-        q_PI = self.proposals(users_P)
-        drawn_RN = inverse_cdf(q_PI, place_RN, high_RN, low_RN)
-        return drawn_RN, q_PI[place_RN, drawn_RN].log()
-
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
-        """Learn from the rewards of the discriminator; before the first epoch, from positives."""
-        if epoch == 1:
-            self.update.pretrain(self, seed=seed)
-            self._check("pretraining", "sampler__pretrain_rate", self.update.pretrain_rate)
-        health = self.update(self, score, seed=seed, epoch=epoch)
-        self._check(
-            f"the update before epoch {epoch}", "sampler__learning_rate", self.update.learning_rate
-        )
-        return health
-
-    def _check(self, when: str, name: str, rate: float) -> None:
-        """Raise if numbers are not finite, as draws from them would be nonsense."""
-        for parameter in self.model.parameters():
-            if not bool(torch.isfinite(parameter).all()):
-                raise NumericalError(
-                    f"after {when} the generator holds a number that is not finite: it diverged. "
-                    f"Lower {name} (now {rate:g}) or raise sampler__l2 (now {self.update.l2:g}).",
-                    code="diverged",
-                )
+        """Learn from the rewards of the discriminator."""
+        return self.update(self, score, seed=seed, epoch=epoch)
 
     def factors(self) -> FactorTensors:
         """Return the generator as a recommender, which ranks by g."""

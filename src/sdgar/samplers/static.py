@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Health, KnownPositives, Negatives, Score
-from sdgar.errors import UsageError
+from sdgar.arguments import within
+from sdgar.contracts import Health, KnownPositives, Negatives, Positives, Score
 from sdgar.maths.rng import Draws, below
 from sdgar.samplers.alias import AliasTables
 
@@ -59,16 +59,15 @@ class KnownItems:
 
 def redraw_known(
     draw: Callable[[Tensor, Draws, Tensor], Tensor],
-    users_B: Tensor,
+    positives: Positives,
     n: int,
-    draws: Draws,
-    known: KnownPositives,
 ) -> tuple[Tensor, Tensor]:
     """Draw n items a row, and draw known positives again, at most 16 times in all.
 
     Try t of draw j uses slot t·n + j. After the last try a known positive stays, marked as not
     accepted: a context whose proposals are all its own positives must not hang the run.
     """
+    users_B, draws, known = positives.users_B, positives.draws, positives.known
     slots_N = torch.arange(n, device=users_B.device)
     users_BN = users_B[:, None].expand(-1, n)
     items_BN = draw(users_BN, draws, slots_N)
@@ -119,36 +118,20 @@ class Uniform(Static):
     knows_log_q: ClassVar[bool] = True
     counts_tries: ClassVar[bool] = False
 
-    def sample(
-        self,
-        users_B: Tensor,
-        pos_B: Tensor,
-        n: int,
-        *,
-        score: Score,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
+    def sample(self, positives: Positives, n: int) -> Negatives:
         """Draw n independent items a row."""
-        slots_N = torch.arange(n, device=users_B.device)
-        return self.at(slots_N, users_B, pos_B, draws=draws, known=known)
+        return self.at(torch.arange(n, device=positives.users_B.device), positives)
 
-    def at(
-        self,
-        slots_N: Tensor,
-        users_B: Tensor,
-        pos_B: Tensor,
-        *,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
+    def at(self, slots_N: Tensor, positives: Positives) -> Negatives:
         """Draw one item a row for each of these slots, for samplers that draw a few at a time."""
-        high_BN, low_BN, _, _ = draws.words(slots_N)
-        users_BN = users_B[:, None].expand(-1, len(slots_N))
+        known = positives.known
+        high_BN, low_BN, _, _ = positives.draws.words(slots_N)
+        users_BN = positives.users_B[:, None].expand(-1, len(slots_N))
         unknown_BN = known.n_unknown(users_BN)
         accepted_BN = unknown_BN > 0
         r_BN = below(unknown_BN, high_BN, low_BN)
-        items_BN = torch.where(accepted_BN, known.nth_unknown(users_BN, r_BN), pos_B[:, None])
+        pos_B1 = positives.items_B[:, None]
+        items_BN = torch.where(accepted_BN, known.nth_unknown(users_BN, r_BN), pos_B1)
         return Negatives(items_BN, accepted_BN, log_q_BN=-unknown_BN.clamp(min=1).log())
 
     def any_log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives | None) -> Tensor:
@@ -170,18 +153,9 @@ class Popularity(Static):
         self.table = AliasTables.of(count_I.double().pow(power)[None])
         self.log_q_I = self.table.probability()[0].log()
 
-    def sample(
-        self,
-        users_B: Tensor,
-        pos_B: Tensor,
-        n: int,
-        *,
-        score: Score,
-        draws: Draws,
-        known: KnownPositives,
-    ) -> Negatives:
+    def sample(self, positives: Positives, n: int) -> Negatives:
         """Draw n independent items a row; known positives are drawn again."""
-        items_BN, accepted_BN = redraw_known(self._draw, users_B, n, draws, known)
+        items_BN, accepted_BN = redraw_known(self._draw, positives, n)
         return Negatives(items_BN, accepted_BN, self.log_q_I[items_BN])
 
     def any_log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives | None) -> Tensor:
@@ -209,12 +183,7 @@ class PopularityMix(Popularity):
     __slots__ = ()
 
     def __init__(self, count_I: Tensor, share: float) -> None:
-        if not 0 <= share <= 1:
-            raise UsageError(
-                f"share must be between 0 and 1, got {share!r}: it is the probability of a draw by "
-                "popularity.",
-                code="bad_share",
-            )
+        share = within("share", share, 0, 1)
         popular_I = count_I.double() / count_I.sum()
         super().__init__(share * popular_I + (1 - share) / len(count_I))
 

@@ -25,10 +25,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Covered, Engine, EpochStats, Health, NotCovered, System
+from sdgar.contracts import Health, System
 from sdgar.engines import host
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import items_of
+from sdgar.engines.protocol import Coverage, Engine, EpochStats
 from sdgar.maths.rng import Permutation, Stream, sort_keys
 from sdgar.samplers.alias import AliasTables
 from sdgar.scale.block_system import generator_of, with_new_users, with_users, without_users
@@ -92,7 +93,7 @@ class BlockEngine:
         self._items = items if self._shared is None else self._shared.items
 
     @classmethod
-    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
+    def covers(cls, system: System, device: torch.device) -> Coverage:
         """Return whether the engine of a block covers the system, and why."""
         return cls.of_block.covers(system, device)
 

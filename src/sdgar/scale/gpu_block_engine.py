@@ -18,10 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Engine, EpochStats, System
+from sdgar.contracts import System
 from sdgar.engines import host
 from sdgar.engines.fused.gpu import FusedGpuEngine, gpu_tables_of
 from sdgar.engines.fused.gpu_tables import Capacity, GpuRows
+from sdgar.engines.protocol import Engine, EpochStats
 from sdgar.machine import cores
 from sdgar.scale.block_engine import BlockEngine
 from sdgar.scale.block_system import with_new_users, with_users

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import torch
 
+from sdgar.arguments import below_one
 from sdgar.data.history import History
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError
@@ -24,7 +25,6 @@ from sdgar.machine.memory import allocated_bytes
 from sdgar.maths.rng import Stream, check_seed
 from sdgar.maths.rows import Rows
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.samplers.dislikes import share_of
 from sdgar.scale.block_engine import BlockedUsers, BlockEngine
 from sdgar.scale.block_system import ValidationUsers
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
@@ -138,7 +138,7 @@ def train_on_shards(
     verbose: bool | None = None,
 ) -> None:
     """Train a system on shards, as the first of the workers; it keeps the trained model."""
-    if share_of(estimator.sampler.dislikes):
+    if below_one("sampler__dislikes", estimator.sampler.dislikes):
         raise UsageError(
             "training on shards draws no dislikes, and sampler__dislikes is "
             f"{estimator.sampler.dislikes:g}. Set it to 0, or read the events into RAM.",

@@ -1,40 +1,29 @@
 """The base class of all systems: settings by name, training, recommending, measuring and saving.
 
-Systems follow scikit-learn's manner: settings in the constructor, ``fit`` returns self, and
-fitted attributes end in an underscore. Nothing is checked before ``fit``, so that ``get_params``,
-``set_params`` and scikit-learn's ``clone`` work on any values.
+Systems follow scikit-learn's manner: settings in the constructor (``parameters.py``), ``fit``
+returns self, and fitted attributes end in an underscore. Nothing is checked before ``fit``.
 
 What recommends and measures is imported once a model is fitted, as a system alone needs none of it.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sdgar._version import __version__
-from sdgar.arguments import of_kind, one_of
+from sdgar.arguments import one_of
 from sdgar.data.interactions import Interactions
-from sdgar.errors import SdgarWarning, UsageError
+from sdgar.errors import UsageError
 from sdgar.recommend.methods import RecommenderMethods
-from sdgar.settings import (
-    METRIC,
-    VANISHED,
-    Group,
-    default_of,
-    described,
-    flat_settings,
-    nearest_setting,
-    types_of,
-)
+from sdgar.settings import METRIC, VANISHED, flat_settings
 from sdgar.show import progress
 from sdgar.show.printed import Described
-from sdgar.systems.checks import plain_value, require_kind
+from sdgar.systems.checks import require_rows, require_sound, some_rows
 from sdgar.systems.defaults import Space
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.parameters import Parameters, estimator
 from sdgar.systems.recipe import SystemSpec
 
 if TYPE_CHECKING:
@@ -51,20 +40,6 @@ if TYPE_CHECKING:
     from sdgar.training.records import FitOptions, OnPhase, Trained
 
 _Class = TypeVar("_Class", bound=type)
-
-
-def estimator(kind: _Class) -> _Class:
-    """Make the settings of a class parameters of its constructor, and document them."""
-    words = kind.__doc__ or kind.__name__
-    made: Any = dataclass(kw_only=True, eq=False, repr=False, init=False)(kind)
-    made.__doc__ = described(made, words)
-    made.__signature__ = Signature(
-        [
-            Parameter(f.name, Parameter.KEYWORD_ONLY, default=default_of(f), annotation=f.type)
-            for f in fields(made)
-        ]
-    )
-    return made  # type: ignore[no-any-return]
 
 
 def register_system(name: str, *, searched: Space | None = None) -> Callable[[_Class], _Class]:
@@ -102,20 +77,10 @@ def register_system(name: str, *, searched: Space | None = None) -> Callable[[_C
 
 
 @estimator
-class Estimator(RecommenderMethods, Described):
+class Estimator(Parameters, RecommenderMethods, Described):
     """The base class of all models: settings, training, recommending, measuring and saving."""
 
     _spec: ClassVar[SystemSpec] = SystemSpec()
-
-    def __init__(self, **settings: Any) -> None:
-        for f in fields(cast("Any", self)):
-            self.__dict__[f.name] = default_of(f)
-        self.set_params(**settings)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set a setting; a group can be given as a dict, or by the setting that leads it."""
-        group = self.__dict__.get(name)
-        self.__dict__[name] = group.taken(name, value) if isinstance(group, Group) else value
 
     @classmethod
     def fast(cls) -> Estimator:
@@ -139,28 +104,6 @@ class Estimator(RecommenderMethods, Described):
             )
         system, settings = preset
         return SYSTEMS[system](**settings)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings by name; with ``deep`` also nested ones, as sampler__states."""
-        whole = {f.name: getattr(self, f.name) for f in fields(cast("Any", self))}
-        inner = flat_settings(self) if deep else {}
-        return whole | {name: value for name, value in inner.items() if name not in whole}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change settings by name; settings in groups have nested names, as sampler__states."""
-        known = {f.name for f in fields(cast("Any", self))}
-        for name in sorted(params, key=lambda name: name not in known):  # groups as a whole first
-            group, _, inner = name.partition("__")
-            if name in known:
-                setattr(self, name, params[name])
-                continue
-            whole = getattr(self, group) if group in known else None
-            if not isinstance(whole, Group) or not whole.accepts(inner):
-                raise nearest_setting(
-                    f"parameter of {type(self).__name__}", name, flat_settings(self)
-                )
-            setattr(self, group, whole.changed({inner: params[name]}))
-        return self
 
     def fit(
         self,
@@ -194,7 +137,7 @@ class Estimator(RecommenderMethods, Described):
         """
         from sdgar.training.fitting import Fit
 
-        self._require_sound(train, valid)
+        require_sound(self, train, valid)
         self._fit(Fit(rows=train, valid=valid, refit=refit, on_epoch=on_epoch, verbose=verbose))
         return self
 
@@ -226,10 +169,10 @@ class Estimator(RecommenderMethods, Described):
         one_of("vanished", vanished, VANISHED)
         if not self.__sklearn_is_fitted__():
             return self.fit(data, verbose=verbose)
-        _require_rows("data", data)
+        require_rows("data", data)
         before = self.recommender_
         rows = before.rows_with(data) if vanished == "keep" else data
-        self._require_sound(rows, None)
+        require_sound(self, rows)
         self._fit(Fit(rows=rows, protocol="warm", before=before, verbose=verbose))
         return self
 
@@ -277,15 +220,6 @@ class Estimator(RecommenderMethods, Described):
     def _decided(self, data: Interactions) -> dict[str, Any]:
         """Return the settings that are left to a rule, with the values it gives for the data."""
         return {}
-
-    def _left_to_rules(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those values whose settings have none."""
-        own = flat_settings(self)
-        return {name: value for name, value in values.items() if own[name] is None}
-
-    def _changed(self, **settings: Any) -> Self:
-        """Return a system that is not fitted, with some settings changed."""
-        return type(self)(**self.get_params(deep=False)).set_params(**settings)
 
     def _settled(self, data: Interactions) -> Self:
         """Return the same system with nothing left to a rule."""
@@ -337,9 +271,8 @@ class Estimator(RecommenderMethods, Described):
     @property
     def _places_items(self) -> bool:
         """Whether its models can place items without events, by their features."""
-        from sdgar.models.fold_in import VectorRule
-
-        return isinstance(self._fold_rule(some_rows()), VectorRule)
+        rule = self._fold_rule(some_rows())
+        return rule is not None and rule.places_items
 
     @property
     def _looks_at_features(self) -> bool:
@@ -351,10 +284,6 @@ class Estimator(RecommenderMethods, Described):
         """The model and how it was trained; raise if ``fit`` was not called."""
         self.recommender_  # noqa: B018  raises if it is not fitted
         return self.__dict__["_trained"]  # type: ignore[no-any-return]
-
-    def _plain_params(self) -> dict[str, Any]:
-        """Return all settings by nested names as JSON has them; a NumPy number becomes a number."""
-        return {name: plain_value(value) for name, value in flat_settings(self).items()}
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags by which scikit-learn treats a model when it searches its settings."""
@@ -378,22 +307,6 @@ class Estimator(RecommenderMethods, Described):
     def _show_ready(self, seconds: float, verbose: bool | None) -> None:
         """Show that the model has been trained."""
         progress.report(f"{self._spec.name} is ready after {seconds:.1f} s", verbose=verbose)
-
-    def _require_sound(self, train: Interactions, valid: Interactions | None) -> None:
-        """Raise if settings or rows have a wrong type; warn if weights are not used."""
-        types = types_of(type(self))
-        for name, value in self._plain_params().items():
-            if name in types:  # else it belongs to a part, which checks it
-                require_kind(name, value, types[name])
-        _require_rows("train", train)
-        if valid is not None:
-            _require_rows("valid", valid)
-        if train.weight_E is not None and not self._spec.uses_weights:
-            warnings.warn(
-                f"{self._spec.name} does not use the weights of rows: every row counts alike.",
-                SdgarWarning,
-                stacklevel=3,
-            )
 
     def _keep(self, model: Model, train: Interactions, about: dict[str, Any]) -> None:
         """Keep the fitted model as a recommender, with what is saved about it."""
@@ -423,13 +336,3 @@ class Estimator(RecommenderMethods, Described):
         if train.item_features is not None and not self._looks_at_features:
             made = made.add_items(features=train.item_features)
         self.__dict__["_recommender"] = made
-
-
-def some_rows() -> Interactions:
-    """Return a few rows, on which a system is composed to see what it can do."""
-    return Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
-
-
-def _require_rows(name: str, rows: object) -> None:
-    """Raise if something is no ``Interactions``."""
-    of_kind(name, rows, Interactions, "Read files and frames with sdgar.read(source).")

@@ -11,9 +11,9 @@ from sdgar.parts import Ingredients
 from sdgar.samplers.rank_by_factor import adaptive
 from sdgar.samplers.score_aware import hardest
 from sdgar.samplers.static import Uniform
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import STEPS, Choice, EarlyStopping, Range, Sampling
 from sdgar.systems.learner import Factorized
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import warnings
 from numbers import Real
 from types import NoneType
 from typing import Any, get_args
 
+from sdgar.arguments import of_kind
 from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER
-from sdgar.errors import DataError, UsageError
+from sdgar.errors import DataError, SdgarWarning, UsageError
+from sdgar.settings import types_of
 
 
 def plain_value(value: Any) -> Any:
@@ -72,6 +75,34 @@ def parsed(name: str, text: str, kind: Any) -> Any:
         raise UsageError(
             f"{name} must be of type {kind.__name__}, got {text[:60]!r}.{such}", code="bad_setting"
         ) from None
+
+
+def some_rows(*, fields: bool = False) -> Interactions:
+    """Return a few rows, on which a system is composed to see what it can do."""
+    columns = {"user": ["a", "a", "b", "c"]} | ({"place": ["x", "y", "x", "y"]} if fields else {})
+    return Interactions.from_contexts(columns, ["i", "j", "j", "k"])
+
+
+def require_rows(name: str, rows: object) -> None:
+    """Raise if something is no ``Interactions``."""
+    of_kind(name, rows, Interactions, "Read files and frames with sdgar.read(source).")
+
+
+def require_sound(estimator: Any, train: Interactions, valid: Interactions | None = None) -> None:
+    """Raise if settings or rows have a wrong type; warn if weights are not used."""
+    types = types_of(type(estimator))
+    for name, value in estimator._plain_params().items():
+        if name in types:  # else it belongs to a part, which checks it
+            require_kind(name, value, types[name])
+    require_rows("train", train)
+    if valid is not None:
+        require_rows("valid", valid)
+    if train.weight_E is not None and not estimator._spec.uses_weights:
+        warnings.warn(
+            f"{estimator._spec.name} does not use the weights of rows: every row counts alike.",
+            SdgarWarning,
+            stacklevel=3,
+        )
 
 
 def require_learnable(train: Interactions) -> None:

@@ -11,9 +11,9 @@ from sdgar.discriminators.bounded import metric
 from sdgar.objectives import cml
 from sdgar.parts import Ingredients
 from sdgar.samplers.static import Uniform
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import RATES, Choice
 from sdgar.systems.learner import Learner
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 
 

@@ -26,11 +26,11 @@ from sdgar.parts import (
     is_module,
     settings_of,
 )
-from sdgar.settings import Group, flat_settings, joined, nearest_setting
-from sdgar.systems.base import estimator
+from sdgar.settings import Group, flat_settings, joined, nearest_setting, types_of
 from sdgar.systems.defaults import RATES, Choice, EarlyStopping, ItemMemory, Optimization, Sampling
 from sdgar.systems.learner import Learner
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.sdsoftmax import SDSoftmax
 
@@ -308,9 +308,11 @@ class Composed(Learner):
         found: Any = None if name is None else SYSTEMS[name]()
         return found  # type: ignore[no-any-return]
 
-    def _type_of(self, setting: str) -> type:
-        """Return the type of a setting of a part, by its nested name."""
+    def _type_of(self, setting: str) -> Any:
+        """Return the type of a setting by its nested name, also of a setting of a part."""
         kind, _, name = setting.partition("__")
+        if setting in types_of(type(self)) or kind not in KINDS:
+            return super()._type_of(setting)
         have = settings_of(kind, self._known(kind))
         if name not in have:
             known = [joined(kind, known) for known in have]

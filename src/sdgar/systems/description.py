@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from sdgar.contracts import Covered, System
-from sdgar.data.interactions import Interactions
+from sdgar.contracts import System
 from sdgar.engines.choose import ENGINES
 from sdgar.errors import unknown_name
 from sdgar.parts import DISCRIMINATORS
 from sdgar.settings import settings_of
 from sdgar.systems.base import Estimator
+from sdgar.systems.checks import some_rows
 from sdgar.systems.composed import Composed
 from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.learner import Learner
@@ -78,14 +78,8 @@ def _abilities(kind: type[Estimator]) -> dict[str, str]:
     }
 
 
-def _some(*, fields: bool) -> Interactions:
-    """Return rows that any system can be composed for."""
-    columns = {"user": ["a", "a", "b", "c"]} | ({"place": ["x", "y", "x", "y"]} if fields else {})
-    return Interactions.from_contexts(columns, ["i", "j", "j", "k"])
-
-
 def _system(kind: type[Learner], *, fields: bool = False) -> System:
-    return recipe_of(kind()).compose(_some(fields=fields), seed=0)
+    return recipe_of(kind()).compose(some_rows(fields=fields), seed=0)
 
 
 def _has_field_vectors(kind: type[Estimator]) -> bool:
@@ -94,7 +88,7 @@ def _has_field_vectors(kind: type[Estimator]) -> bool:
         made = _system(kind, fields=True)
         by_vectors = getattr(made.discriminator, "place_UF", None) is not None
         return by_vectors and made.recommends is None
-    model = kind().fit(_some(fields=True), verbose=False).recommender_.model
+    model = kind().fit(some_rows(fields=True), verbose=False).recommender_.model
     return model.n_values is not None
 
 
@@ -105,5 +99,5 @@ def _engines(kind: type[Estimator]) -> dict[str, str]:
     made, said = _system(kind), {}
     for name, device in _DEVICES.items():
         answer = ENGINES[name].covers(made, device)
-        said[f"runs on {name}"] = "yes" if isinstance(answer, Covered) else f"no: {answer.why}"
+        said[f"runs on {name}"] = "yes" if answer.runs else f"no: {answer.why}"
     return said

@@ -21,8 +21,8 @@ from sdgar.maths.neighbours_on_device import user_weights
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import ItemWeights
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import Choice, Range
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
 

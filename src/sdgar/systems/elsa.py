@@ -17,8 +17,8 @@ from sdgar.maths.rng import Permutation, Stream, check_seed, normal
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import ItemVectors
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import Choice, Range
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
 

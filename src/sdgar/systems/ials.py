@@ -15,8 +15,8 @@ from sdgar.maths.rng import Stream, check_seed, normal
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import LeastSquares, Rule
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import Choice, Range
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
 

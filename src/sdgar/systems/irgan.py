@@ -5,46 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from sdgar.arguments import at_least, not_negative, one_of
+from sdgar.arguments import one_of
 from sdgar.contracts import Objective, Recommending
 from sdgar.data.interactions import Interactions
 from sdgar.objectives import Logistic, checked_temperature
 from sdgar.parts import Ingredients
-from sdgar.samplers.policy_gradient import PolicyGradient
+from sdgar.samplers.policy_gradient import PolicyGradient, PolicySettings
 from sdgar.samplers.softmax_generator import SoftmaxGenerator
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import ROWS, STEPS, Choice, EarlyStopping, Range, Sampling, by_rows
 from sdgar.systems.learner import Factorized
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicySampling(Sampling):
+class PolicySampling(PolicySettings, Sampling):
     """How IRGAN draws negatives: from a generator that learns by policy gradients."""
 
     temperature: float = 0.2
     """The temperature τ of the generator's proposals; the generator itself learns at τ = 1."""
     refit_every: int = 1
     """How many epochs of the discriminator lie between two updates of the generator."""
-    pretrain: int = 120
-    """How often the generator passes over the contexts to learn from positives, before epoch 1."""
-    pretrain_rate: float = 0.01
-    """The learning rate of Adam while the generator learns from positives, before epoch 1."""
-    learning_rate: float = 0.0001
-    """The learning rate of Adam in the updates of the generator."""
-    l2: float | None = None
-    """The weight λ of the squared norms of the contexts and items that a step of the generator
-    draws. Without a value it is 0.8 over the square root of the training rows there are for each
-    user and item."""
-    batch_size: int = 1024
-    """How many contexts one step of the generator learns from."""
-    samples: int = 64
-    """How many items are drawn for each context to estimate the gradient of the generator."""
-    positive_share: float = 0.2
-    """The share of samples that is drawn from the positives, with importance weights."""
-    reward: str = "sigmoid"
-    """The reward of the generator for an item with the discriminator's score g: sigmoid (2σ(g) - 1,
-    as in the authors' code) or softplus."""
 
 
 @estimator
@@ -89,25 +70,14 @@ class IRGAN(Factorized):
     def _make_sampler(self, given: Ingredients) -> SoftmaxGenerator:
         """Return the generator, a softmax over all items."""
         one_of("side", self.side, ("discriminator", "generator"))
-        how = self.sampler
-        l2 = self._decided(given.data).get("sampler__l2", how.l2)
-        update = PolicyGradient(
-            learning_rate=how.learning_rate,
-            l2=not_negative("sampler__l2", l2),
-            batch=at_least("sampler__batch_size", how.batch_size, 1),
-            samples=at_least("sampler__samples", how.samples, 2),
-            positive_share=how.positive_share,
-            reward=one_of("sampler__reward", how.reward, ("sigmoid", "softplus")),
-            pretrain_passes=at_least("sampler__pretrain", how.pretrain, 0),
-            pretrain_rate=how.pretrain_rate,
-        )
         return SoftmaxGenerator(
             given.data.history,
             given.data.n_items,
             given.dim,
             seed=given.seed,
-            temperature=checked_temperature(how.temperature),
-            update=update,
+            temperature=checked_temperature(self.sampler.temperature),
+            learning_rate=self.sampler.learning_rate,
+            update=PolicyGradient(settings=self.sampler),
         )
 
     def _recommends(self, sampler: Any) -> Recommending | None:

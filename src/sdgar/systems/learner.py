@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from sdgar.arguments import at_least, not_negative, one_of
+from sdgar.arguments import at_least, below_one, not_negative, one_of
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.discriminators.factorization import factorization
 from sdgar.errors import DataError, UsageError
 from sdgar.parts import Ingredients
-from sdgar.systems.base import Estimator, estimator, some_rows
-from sdgar.systems.checks import require_features_used, require_learnable, require_plain
+from sdgar.systems.base import Estimator
+from sdgar.systems.checks import require_features_used, require_learnable, require_plain, some_rows
 from sdgar.systems.defaults import (
     ROWS,
     SCHEDULES,
@@ -25,6 +25,7 @@ from sdgar.systems.defaults import (
     WarmStart,
     by_rows,
 )
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import Recipe, SystemSpec
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Learner(Estimator):
     ) -> System:
         """Make the parts of a system that has nothing left to a rule."""
         from sdgar.maths.optimizers import make_optimizer
-        from sdgar.samplers.dislikes import share_of, with_dislikes
+        from sdgar.samplers.dislikes import with_dislikes
 
         falls = one_of("optimizer__schedule", self.optimizer.schedule, SCHEDULES) == "linear"
         horizon = at_least("epochs", self.epochs, 1) if falls else None
@@ -161,7 +162,7 @@ class Learner(Estimator):
         assert given.objective is not None
         proposes = self._make_sampler(given)
         recommends = self._recommends(proposes)
-        share = share_of(self.sampler.dislikes)
+        share = below_one("sampler__dislikes", self.sampler.dislikes)
         if share and recommends is not None:
             raise UsageError(
                 f"{self._spec.name} lets its generator recommend, which learns from its own draws "
@@ -273,10 +274,6 @@ class Learner(Estimator):
         shared = at_least("sampler__positives_per_visit", settled.sampler.positives_per_visit, 1)
         drawn = -(-rows // shared) * at_least("n_negatives", settled.n_negatives, 1)
         return 2 * 4 * (data.n_users + data.n_items) * width + 16 * drawn
-
-    def _n_states(self) -> int:
-        """Return the number K of states of the generator; 0 without one."""
-        return 0
 
     def _require_rows(self, data: Interactions) -> None:
         """Raise if negatives should come from dislikes and there are none."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from sdgar.errors import UsageError, unknown_name
 from sdgar.parts import KINDS
-from sdgar.settings import flat_settings, nearest_setting, types_of
+from sdgar.settings import flat_settings, types_of
 from sdgar.systems.base import Estimator
 from sdgar.systems.checks import parsed
 from sdgar.systems.composed import Composed
@@ -40,13 +40,7 @@ def make(
         own = {name: value for name, value in own.items() if name not in KINDS}
     made = kind(**own)
     for name in sorted(settings, key=lambda name: name not in types):  # names of parts first
-        if name in types:
-            hint = types[name]
-        elif isinstance(made, Composed) and name.partition("__")[0] in KINDS:
-            hint = made._type_of(name)
-        else:
-            raise nearest_setting(f"setting of {system}", name, types)
-        made.set_params(**{name: parsed(name, settings[name], hint)})
+        made.set_params(**{name: parsed(name, settings[name], made._type_of(name))})
     return made
 
 

@@ -15,8 +15,8 @@ from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.rows import Rows
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import LocalItemWeights, SparseItemWeights
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import Choice, Range
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
 

@@ -15,8 +15,8 @@ from sdgar.models.fold_in import OnSphere, Rule
 from sdgar.models.model import Model
 from sdgar.models.sum import weighted_sum
 from sdgar.parts import Ingredients
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import FEW_ROWS, Choice, ItemMemory, Range, neighbours_of
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import Solver
 

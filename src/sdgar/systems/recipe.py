@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sdgar.systems.checks import require_sound
+
 if TYPE_CHECKING:
     import torch
 
@@ -146,14 +148,14 @@ class Recipe:
     def fit(self, how: Fit) -> Estimator:
         """Train the estimator as a record of fitting says, and return it."""
         if how.phase != "all" and how.protocol != "all":  # else the settings were checked before
-            self.estimator._require_sound(how.rows, how.valid)
+            require_sound(self.estimator, how.rows, how.valid)
         self.estimator._fit(how)
         return self.estimator
 
 
-def recipe_of(estimator: Estimator | Recipe) -> Recipe:
+def recipe_of(estimator: Estimator) -> Recipe:
     """Return the recipe of an estimator."""
-    return estimator if isinstance(estimator, Recipe) else Recipe(estimator)
+    return Recipe(estimator)
 
 
 def spec_of(estimator: Estimator | type[Estimator]) -> SystemSpec:

@@ -14,9 +14,9 @@ from sdgar.objectives import sdgar
 from sdgar.parts import Ingredients
 from sdgar.samplers.closed_form import Ablation, ClosedFormSettings, closed_form_generator
 from sdgar.samplers.static import STATIC, Uniform
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import STEPS, Choice, Sampling, WarmStart
 from sdgar.systems.learner import Factorized
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 
 _ABLATIONS: dict[str, Ablation] = {

@@ -16,7 +16,6 @@ from sdgar.parts import Ingredients
 from sdgar.samplers.em import EMSettings, em_generator
 from sdgar.samplers.static import STATIC
 from sdgar.settings import Group
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import (
     FEW_ROWS,
     MOST_EPOCHS,
@@ -33,6 +32,7 @@ from sdgar.systems.defaults import (
     shared_by,
 )
 from sdgar.systems.learner import Learner
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 
 if TYPE_CHECKING:

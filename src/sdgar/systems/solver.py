@@ -9,8 +9,9 @@ from sdgar.data.merge import merge
 from sdgar.models.factors import popularity
 from sdgar.models.fold_in import NoVector
 from sdgar.show import progress
-from sdgar.systems.base import Estimator, estimator
+from sdgar.systems.base import Estimator
 from sdgar.systems.checks import require_features_used, require_learnable
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from sdgar.contracts import Objective, Sampler
 from sdgar.objectives import warp
 from sdgar.parts import Ingredients
 from sdgar.samplers.score_aware import first_violation
-from sdgar.systems.base import estimator
 from sdgar.systems.defaults import STEPS, Choice, Range
 from sdgar.systems.learner import Factorized
+from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 
 

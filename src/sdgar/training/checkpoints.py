@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from signal import Signals
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from sdgar.arguments import not_negative
-from sdgar.contracts import Engine
+from sdgar.engines.protocol import Engine
 from sdgar.errors import ArtifactError, ResourceError, StoppedError
 from sdgar.models.model import Learned
 from sdgar.settings import CHECKPOINT_SECONDS
@@ -87,31 +87,29 @@ class Checkpoints:
             )
         return ["there is no checkpoint yet: starting with the first epoch"]
 
-    def finish(self, phase: str, fitted: Fitted) -> None:
-        """Keep the result of a finished pass, to be part of every later checkpoint."""
-        self._finished[phase] = Finished(fitted.model.tensors(), fitted.best_epoch, fitted.log)
+    def begin(self, phase: str, like: Callable[[], Learned]) -> Fitted | None:
+        """Begin a pass; return its result if it is finished.
 
-    def finished(self, phase: str, like: Callable[[], Learned]) -> Fitted | None:
-        """Return the result of a finished pass, None if it is not finished.
-
-        ``like`` makes a model of its kind, whose tensors are then replaced.
+        ``like`` makes a model of the kind that the pass trains, whose tensors are then replaced.
         """
+        self._phase, self._like = phase, like
         over = self._finished.get(phase)
         if over is None:
             return None
-        return Fitted(self._model(like, over.model), over.best_epoch, over.log)
+        return Fitted(self._model(over.model), over.best_epoch, over.log)
 
-    def keeper(self, phase: str, like: Callable[[], Learned]) -> PassKeeper:
-        """Return the keeper of one pass of the loop; ``like`` makes a model of its kind."""
-        return PassKeeper(self, phase, like)
+    def finish(self, fitted: Fitted) -> None:
+        """Keep the result of the pass, to be part of every later checkpoint."""
+        result = Finished(fitted.model.tensors(), fitted.best_epoch, fitted.log)
+        self._finished[self._phase] = result
 
-    def restore(self, phase: str, engine: Engine, like: Callable[[], Learned]) -> Progress:
+    def restore(self, engine: Engine) -> Progress:
         """Bring the engine to the state in which the pass was left, and return its progress.
 
         A pass that had not begun starts afresh.
         """
         left, self._left = self._left, None
-        if left is None or left.phase != phase:
+        if left is None or left.phase != self._phase:
             return Progress()
         require_same({"engine": left.engine}, {"engine": engine.name}, self._folder)
         try:
@@ -120,11 +118,11 @@ class Checkpoints:
             left = replace(left, state={})  # before the model takes its place
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise self._foreign(error) from error
-        return Progress(left.log, self._model(like, left.best) if left.best else None)
+        return Progress(left.log, self._model(left.best) if left.best else None)
 
-    def _model(self, like: Callable[[], Learned], named: dict[str, Tensor]) -> Learned:
+    def _model(self, named: dict[str, Tensor]) -> Learned:
         try:
-            model = like()
+            model = self._like()
             _require_alike(named, model.tensors())
             return model.with_tensors(named)
         except (RuntimeError, TypeError, ValueError) as error:
@@ -137,7 +135,7 @@ class Checkpoints:
             code="foreign_checkpoint",
         )
 
-    def offer(self, phase: str, progress: Progress, engine: Engine, *, last: bool) -> None:
+    def offer(self, progress: Progress, engine: Engine, *, last: bool) -> None:
         """Write a checkpoint if it is time, if the run must stop, or after a pass that was long."""
         signal = self._stop()
         now = time.perf_counter()
@@ -145,7 +143,7 @@ class Checkpoints:
         if signal is None and now - self._written < wait:
             return
         checkpoint = Checkpoint(
-            phase=phase,
+            phase=self._phase,
             log=progress.log,
             best={} if progress.best is None else progress.best.tensors(),
             engine=engine.name,
@@ -190,26 +188,6 @@ class Checkpoints:
         self._left = found
         self._finished = found.finished
         self.started = time.perf_counter() - found.seconds
-
-
-@dataclass(frozen=True, slots=True)
-class PassKeeper:
-    """The keeper of one pass of the loop; it is a ``training.fit.Keeper``."""
-
-    checkpoints: Checkpoints
-    """The checkpoints of the run."""
-    phase: str
-    """The name of the pass."""
-    like: Callable[[], Learned]
-    """The function that makes a model of the kind that the pass trains."""
-
-    def resume(self, engine: Engine) -> Progress:
-        """Return the progress with which the pass was left, with the engine in that state."""
-        return self.checkpoints.restore(self.phase, engine, self.like)
-
-    def keep(self, progress: Progress, engine: Engine, *, last: bool) -> None:
-        """Offer a checkpoint after an epoch."""
-        self.checkpoints.offer(self.phase, progress, engine, last=last)
 
 
 def _require_alike(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Engine, System
+from sdgar.contracts import System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_engine
+from sdgar.engines.protocol import Engine
 from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
@@ -24,8 +25,8 @@ from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import AnyScorer, Learned, Model
 from sdgar.models.sum import weighted_sum
 from sdgar.settings import KS
-from sdgar.training.checkpoints import Checkpoints, PassKeeper
-from sdgar.training.memory import Memory
+from sdgar.training.checkpoints import Checkpoints
+from sdgar.training.memory import WEIGHTS, Memory, WeightSearch
 from sdgar.training.records import (
     EpochRecord,
     FitOptions,
@@ -51,7 +52,7 @@ def fit(
     held_out: HeldOut | None = None,
     seen: History,
     on_epoch: OnEpoch | None = None,
-    keeper: PassKeeper | None = None,
+    checkpoints: Checkpoints | None = None,
     evaluated: Callable[[Learned], AnyScorer] | None = None,
     after: Fitted | None = None,
 ) -> Fitted:
@@ -62,7 +63,7 @@ def fit(
     epochs before an interruption. ``after`` is the pass that this one continues, on more rows.
     """
     report = on_epoch or ignore
-    at = Progress() if keeper is None else keeper.resume(engine)
+    at = Progress() if checkpoints is None else checkpoints.restore(engine)
     if after is not None:
         at.before = after.epochs
         if not at.log and after.state is not None:
@@ -107,8 +108,8 @@ def fit(
             )
         )
         report(at.log[-1])
-        if keeper is not None:
-            keeper.keep(at, engine, last=at.over(options))
+        if checkpoints is not None:
+            checkpoints.offer(at, engine, last=at.over(options))
     best, best_epoch = at.best, at.best_epoch
     if best is None:
         best, best_epoch = system.learned(), at.epoch
@@ -253,7 +254,7 @@ class Training:
             return weighted_sum(model.model(), memory, self.memory.usual)
 
         kept = self.checkpoints
-        fitted = None if kept is None else kept.finished(phase, system.learned)
+        fitted = None if kept is None else kept.begin(phase, system.learned)
         if fitted is None:
             engine = make_engine()
             fitted = fit(
@@ -263,12 +264,12 @@ class Training:
                 held_out=held_out,
                 seen=seen,
                 on_epoch=report,
-                keeper=None if kept is None else kept.keeper(phase, system.learned),
+                checkpoints=kept,
                 evaluated=evaluated,
                 after=after,
             )
             if kept is not None:
-                kept.finish(phase, fitted)
+                kept.finish(fitted)
             fitted.state = engine.state() if hand_on else None
         else:
             for epoch in fitted.log:
@@ -284,7 +285,9 @@ class Training:
         weight = 0.0
         if self.memory is not None and memory is not None:
             before, metric = time.perf_counter(), self.options.metric
-            weight = self.memory.chosen(model, memory, held_out, seen, metric)
+            search = WeightSearch(model, memory, held_out, seen, metric)
+            given = self.memory.weight
+            weight = search.chosen(WEIGHTS) if given is None else given
             self.memory_seconds += time.perf_counter() - before
         both = weighted_sum(model, memory, weight)
         return weight, evaluate(both, held_out, seen=seen, ks=KS).means()

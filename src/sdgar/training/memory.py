@@ -79,87 +79,73 @@ class Memory:
         """Solve for the weights between items."""
         return LocalItemWeights.solved(data, self.neighbourhoods, device=device)
 
-    def chosen(
-        self, model: Model, memory: LocalItemWeights, held_out: HeldOut, seen: History, metric: str
-    ) -> float:
-        """Return γ as it is given, or as held-out rows choose it."""
-        if self.weight is not None:
-            return self.weight
-        return choose_weight(model, memory, WEIGHTS, held_out, seen, metric)
 
+@dataclass(frozen=True, slots=True)
+class WeightSearch:
+    """A model, another one that is added to its scores, and rows that show with which weight."""
 
-def choose_weight(
-    model: Model,
-    other: Model,
-    weights: Sequence[float],
-    held_out: HeldOut,
-    seen: History,
-    metric: str,
-) -> float:
-    """Return the smallest weight of another model that has nine tenths of the best gain.
+    model: Model
+    """The model."""
+    other: Model
+    """The model whose scores are added."""
+    held_out: HeldOut
+    """The rows by which weights are compared."""
+    seen: History
+    """The items of each user that are not ranked."""
+    metric: str
+    """The metric of a weight."""
 
-    The gain of the best weight over none is compared in pairs over users; if it is not above its
-    standard error, or nobody can be measured, the weight is 0. Both models score a user once,
-    whatever weights are tried.
-    """
-    held_out = held_out.sample(MOST_USERS, seed=0)
-    if held_out.unseen_XF is not None:  # contexts that are new as a whole come last
-        known = seen.n_users - len(held_out.unseen_XF)
-        held_out = held_out.only(np.flatnonzero(held_out.users_T < known))
-    if len(held_out) == 0:
-        return 0.0
-    values = values_by_weight(model, other, weights, held_out, seen, metric)
-    best = max(values, key=lambda w: values[w].mean())
-    gains = {weight: value_T - values[0.0] for weight, value_T in values.items()}
-    most_T = gains[best]
-    if most_T.mean() <= most_T.std() / max(1, len(most_T)) ** 0.5:
-        return 0.0
-    return next(w for w, gain_T in gains.items() if gain_T.mean() >= ENOUGH * most_T.mean())
+    def chosen(self, weights: Sequence[float]) -> float:
+        """Return the smallest weight that has nine tenths of the best gain.
 
+        The gain of the best weight over none is compared in pairs over users; if it is not above
+        its standard error, or nobody can be measured, the weight is 0. Both models score a user
+        once, whatever weights are tried.
+        """
+        held_out = self.held_out.sample(MOST_USERS, seed=0)
+        if held_out.unseen_XF is not None:  # contexts that are new as a whole come last
+            known = self.seen.n_users - len(held_out.unseen_XF)
+            held_out = held_out.only(np.flatnonzero(held_out.users_T < known))
+        if len(held_out) == 0:
+            return 0.0
+        values = replace(self, held_out=held_out).values(weights)
+        best = max(values, key=lambda w: values[w].mean())
+        gains = {weight: value_T - values[0.0] for weight, value_T in values.items()}
+        most_T = gains[best]
+        if most_T.mean() <= most_T.std() / max(1, len(most_T)) ** 0.5:
+            return 0.0
+        return next(w for w, gain_T in gains.items() if gain_T.mean() >= ENOUGH * most_T.mean())
 
-def values_by_weight(
-    model: Model,
-    other: Model,
-    weights: Sequence[float],
-    held_out: HeldOut,
-    seen: History,
-    metric: str,
-) -> dict[float, NDArray[np.float64]]:
-    """Return the metric of each user with each weight of another model, and with none."""
-    at_once = max(1, _SCORES // model.n_items)
-    parts = [
-        _values(model, other, weights, held_out.only(place_B), seen, metric)
-        for place_B in np.array_split(np.arange(len(held_out)), -(-len(held_out) // at_once))
-    ]
-    return {w: np.concatenate([part[w] for part in parts]) for w in (0.0, *weights)}
+    def values(self, weights: Sequence[float]) -> dict[float, NDArray[np.float64]]:
+        """Return the metric of each user with each weight, and with none."""
+        users, at_once = len(self.held_out), max(1, _SCORES // self.model.n_items)
+        parts = [
+            self._values(weights, self.held_out.only(place_B))
+            for place_B in np.array_split(np.arange(users), -(-users // at_once))
+        ]
+        return {w: np.concatenate([part[w] for part in parts]) for w in (0.0, *weights)}
 
+    def _values(
+        self, weights: Sequence[float], held_out: HeldOut
+    ) -> dict[float, NDArray[np.float64]]:
+        """Return the metric of some users with each weight, and with none."""
+        k = int(self.metric.partition("@")[2])
+        own = replace(held_out, users_T=np.arange(len(held_out)), unseen_XF=None)
+        seen = self.seen.rows(held_out.users_T)
 
-def _values(
-    model: Model,
-    other: Model,
-    weights: Sequence[float],
-    held_out: HeldOut,
-    seen: History,
-    metric: str,
-) -> dict[float, NDArray[np.float64]]:
-    """Return the metric of some users with each weight, and with none."""
-    k = int(metric.partition("@")[2])
-    own = replace(held_out, users_T=np.arange(len(held_out)), unseen_XF=None)
-    seen = seen.rows(held_out.users_T)
+        def measured() -> NDArray[np.float64]:
+            return evaluate(_Ready(scores_TI), own, seen=seen, ks=(k,)).per_user[self.metric]
 
-    def measured() -> NDArray[np.float64]:
-        return evaluate(_Ready(scores_TI), own, seen=seen, ks=(k,)).per_user[metric]
-
-    scores_TI = model.score_all(held_out.users_T)
-    found = {0.0: measured()}
-    scores_TI[scores_TI == -np.inf] = 0
-    other_TI = other.score_all(held_out.users_T)
-    other_TI[other_TI == -np.inf] = 0
-    before = 0.0
-    for weight in weights:
-        scores_TI += np.float32(weight - before) * other_TI
-        found[weight], before = measured(), weight
-    return found
+        scores_TI = self.model.score_all(held_out.users_T)
+        found = {0.0: measured()}
+        scores_TI[scores_TI == -np.inf] = 0
+        other_TI = self.other.score_all(held_out.users_T)
+        other_TI[other_TI == -np.inf] = 0
+        before = 0.0
+        for weight in weights:
+            scores_TI += np.float32(weight - before) * other_TI
+            found[weight], before = measured(), weight
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +248,8 @@ def evidence_of(
         return so_far
     held_out = HeldOut.of(rows.subset(new_E, "rows that the earlier model has"), before)
     held_out = held_out.sample(_MOST_USERS, seed=0)
-    values = values_by_weight(
-        before.factors, item_memory, WEIGHTS, held_out, held_out.left_out(before), metric
-    )
+    seen = held_out.left_out(before)
+    values = WeightSearch(before.factors, item_memory, held_out, seen, metric).values(WEIGHTS)
     return so_far.and_then(WeightEvidence.of(metric, np.stack([values[w] for w in TRIED], axis=1)))
 
 

@@ -12,7 +12,7 @@ items without any row in common with the earlier model start at random.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -98,7 +98,7 @@ def brought(before: Recommender, data: Interactions, *, seed: int) -> FactorTens
     user_UD = old.user_UD[user_U.clamp(min=0)] * (user_U >= 0)[:, None]
     bias_I = _biases(before, old.bias_I, item_I, users_of.length_R)
     new_U, new_I = user_U < 0, item_I < 0
-    if isinstance(vectors.rule, VectorRule):
+    if vectors.rule is not None and vectors.rule.places_items:
         _fold_in(user_UD, new_U, items_of, item_I, vectors)
     else:
         _solve(user_UD, new_U, items_of, item_ID)
@@ -113,7 +113,7 @@ def _fold_in(
     user_UD: Tensor, new_U: Tensor, items_of: SparseMatrix, item_I: Tensor, old: Factors
 ) -> None:
     """Fold new users in by their items that the earlier model contains."""
-    assert isinstance(old.rule, VectorRule)
+    rule = cast("VectorRule", old.rule)
     rows_T = torch.nonzero(new_U)[:, 0]
     own = items_of.rows(rows_T)
     column_E = item_I[own.column_E]
@@ -123,7 +123,7 @@ def _fold_in(
         return
     start_T1 = torch.cat((length_T.new_zeros(1), length_T[length_T > 0].cumsum(0)))
     known = History(start_T1.numpy(), column_E[known_E].int().numpy())
-    found_TD = old.rule.vectors(old.item_ID, old.bias_I, known)
+    found_TD = rule.vectors(old.item_ID, old.bias_I, known)
     user_UD[rows_T[length_T > 0]] = torch.from_numpy(found_TD)
 
 

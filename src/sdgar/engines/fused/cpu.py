@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
+from sdgar.contracts import Health, System
 from sdgar.engines import host
 from sdgar.engines.fused.cpu_records import (
     Items,
@@ -32,6 +32,7 @@ from sdgar.engines.fused.cpu_records import (
     variants_of,
 )
 from sdgar.engines.fused.plan import CPU, DrawSettings
+from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.engines.visits import Visits
 from sdgar.machine import cores
 from sdgar.maths.rng import Permutation, Stream, tail
@@ -95,21 +96,21 @@ class FusedCpuEngine:
         """The sampler's tables, lowered; None once they have changed."""
 
     @classmethod
-    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
+    def covers(cls, system: System, device: torch.device) -> Coverage:
         """Return whether the loop has code for all parts, and why."""
         if device.type != "cpu":
-            return NotCovered(f"it runs on the CPU, not on {device.type}")
+            return Coverage(False, f"it runs on the CPU, not on {device.type}")
         if (why := CPU.misfit(system)) is not None:
-            return NotCovered(why)
+            return Coverage(False, why)
         if any(p.dtype != torch.float32 for p in system.discriminator.parameters()):
-            return NotCovered("its tables are float32, and the discriminator's are not")
+            return Coverage(False, "its tables are float32, and the discriminator's are not")
         if importlib.util.find_spec("numba") is None:
-            return NotCovered("Numba is not installed")
+            return Coverage(False, "Numba is not installed")
         from sdgar.kernels.cache import is_noted
 
         kept = is_noted(f"epoch.{variants_of(system)}")
         first = "" if kept else "; its first use here compiles it, which takes some seconds"
-        return Covered(f"one compiled loop on the CPU has code for all parts{first}")
+        return Coverage(True, f"one compiled loop on the CPU has code for all parts{first}")
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:

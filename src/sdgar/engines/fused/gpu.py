@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
+from sdgar.contracts import Health, System
 from sdgar.engines import host
 from sdgar.engines.fused.gpu_launch import draw_chunk, run_steps
 from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables, Model
 from sdgar.engines.fused.plan import GPU
 from sdgar.engines.fused.records import THETA_LIMIT, Draw
+from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation, Stream, tail
 
@@ -75,11 +76,13 @@ class FusedGpuEngine:
         """The number of steps that were taken, also by engines that share the tables."""
 
     @classmethod
-    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
+    def covers(cls, system: System, device: torch.device) -> Coverage:
         """Return whether there are kernels for every part of the system, and why."""
         if (why := _why_not(system, device)) is not None:
-            return NotCovered(why)
-        return Covered("Triton runs whole epochs on the GPU, with the eager engine's updates")
+            return Coverage(False, why)
+        return Coverage(
+            True, "Triton runs whole epochs on the GPU, with the eager engine's updates"
+        )
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sdgar.contracts import System
+from sdgar.contracts import Positives, System
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import generate
 from sdgar.data.synthetic_shape import PRESETS, Shape
@@ -102,14 +102,9 @@ def _drawing(made: System, data: Interactions, device: torch.device) -> Callable
     known = KnownItems(data.left_out, data.n_items, device)
 
     def draw(epoch: int) -> object:
-        return made.sampler.sample(
-            users_E,
-            items_E,
-            made.n_negatives,
-            score=made.discriminator.score,
-            draws=Draws(0, Stream.NEGATIVES, epoch, rows_E1),
-            known=known,
-        )
+        draws = Draws(0, Stream.NEGATIVES, epoch, rows_E1)
+        positives = Positives(users_E, items_E, made.discriminator.score, draws, known)
+        return made.sampler.sample(positives, made.n_negatives)
 
     return draw
 
