@@ -121,7 +121,7 @@ _LONGEST_FIRST = (
     "training/test_sharded_items", "test_composed", "kernels/test_triton",
     "quality", "experiments/test_paper", "test_examples", "cli/test_first_hour", "engines",
     "hostile/test_commands", "test_benchmarks", "cli/test_cli", "data/test_contexts", "hostile",
-    "test_estimators", "test_checkerboard", "test_numerics", "samplers", "training", "paper",
+    "systems", "test_checkerboard", "test_numerics", "samplers", "training", "paper",
     "database", "cli", "data",
 )  # fmt: skip
 

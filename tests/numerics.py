@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 TESTS = (
     "conformance", "discriminators", "engines", "evaluation", "kernels", "maths", "models", "paper",
     "recommend/test_recommender.py", "samplers", "systems",
-    "test_checkerboard.py", "test_composed.py", "test_estimators.py", "test_numerics.py",
+    "test_checkerboard.py", "test_composed.py", "test_numerics.py",
     "test_sparse.py",
 )  # fmt: skip
 """Folders and files with tests of rounded numbers."""

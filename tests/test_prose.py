@@ -73,7 +73,7 @@ PLAIN = [
     "tests/test_cook_book.py",
     "tests/test_cores.py",
     "tests/test_descriptions.py",
-    "tests/test_estimators.py",
+    "tests/systems",
     "tests/test_examples.py",
     "tests/test_extending.py",
     "tests/test_free_cores.py",

@@ -23,8 +23,17 @@ LEAST_TEMPERATURE, MOST_TEMPERATURE = 1e-3, 1e3
 """The range of temperatures that weights exp(f/T) can be computed with."""
 
 
+class Unweighted:
+    """The base class of losses that do not weigh the negatives of a row."""
+
+    __slots__ = ()
+
+    def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
+        """Return None, as negatives are not weighed against each other."""
+
+
 @dataclass(frozen=True, slots=True)
-class PairwiseLogistic:
+class PairwiseLogistic(Unweighted):
     """Bayesian personalised ranking (Rendle et al. 2009), one value a row.
 
         l_b = mean_j softplus(-(s⁺_b - s_bj))
@@ -36,12 +45,9 @@ class PairwiseLogistic:
         """Return loss_B."""
         return _mean_accepted(softplus(neg_BN - pos_B[:, None]), negatives)
 
-    def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
-        """Return None, as negatives are not weighted."""
-
 
 @dataclass(frozen=True, slots=True)
-class Logistic:
+class Logistic(Unweighted):
     """Logistic loss with negatives that all count alike, one value a row.
 
         l_b = ½ [softplus(-s⁺_b) + mean_j softplus(s_bj)]
@@ -52,9 +58,6 @@ class Logistic:
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
         """Return loss_B."""
         return 0.5 * (softplus(-pos_B) + _mean_accepted(softplus(neg_BN), negatives))
-
-    def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
-        """Return None, as negatives are not weighted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,7 @@ class SampledSoftmax:
 
 
 @dataclass(frozen=True, slots=True)
-class WarpHinge:
+class WarpHinge(Unweighted):
     """WARP (Weston et al. 2010) as LightFM computes it, one value a row.
 
         rank_b = ⌊(M - 1) / tries_b⌋,   M the number of items
@@ -158,12 +161,9 @@ class WarpHinge:
         rank_B = ((self.n_items - 1) // negatives.tries_B).clamp(min=1)
         return rank_B.to(pos_B.dtype).log() * _hardest_hinge(self.margin, pos_B, neg_BN, negatives)
 
-    def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
-        """Return None, as the negatives of a row are not weighed against each other."""
-
 
 @dataclass(frozen=True, slots=True)
-class CmlHinge:
+class CmlHinge(Unweighted):
     """The loss of collaborative metric learning (Hsieh et al. 2017), one value a row.
 
         rank_b = ⌊M · share of the accepted j with margin + s_bj - s⁺_b > 0⌋
@@ -186,9 +186,6 @@ class CmlHinge:
         rank_B = self.n_items * impostor_BN.sum(dim=1) // accepted_BN.sum(dim=1).clamp(min=1)
         weight_B = rank_B.to(pos_B.dtype).log1p()
         return weight_B * _hardest_hinge(self.margin, pos_B, neg_BN, negatives)
-
-    def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
-        """Return None, as the negatives of a row are not weighed against each other."""
 
 
 def _hardest_hinge(margin: float, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:

@@ -81,13 +81,21 @@ class NearestItems:
         if self._index == "exact":
             return Health({"near": float(self.near)})
         some_T = np.unique(np.linspace(0, len(context_UE) - 1, _JUDGED).astype(np.int64))
-        few = History(*_rows_of(self._history, some_T))
+        few = self._history.rows(some_T)
         true_TM = _best_unknown(exact(item_IE), context_UE[some_T], few, self.near, n_items)
-        recall = _recall(found_UM[some_T], true_TM)
+        hits = sum(
+            len(np.intersect1d(a[a >= 0], b[b >= 0]))
+            for a, b in zip(found_UM[some_T], true_TM, strict=True)
+        )
+        recall = hits / max(1, int((true_TM >= 0).sum()))
+        complaint = (
+            f"the index finds only {recall:.0%} of the {self.near} best items of a context, so "
+            "proposals are not what they claim to be. Set sampler__index to exact."
+        )
         return Health(
             {"near": float(self.near), "recall": recall},
             f"finds {recall:.0%} of the {self.near} best",
-            _few_found(recall, self.near),
+            complaint if recall < _LEAST_RECALL else None,
         )
 
     @property
@@ -243,20 +251,6 @@ def _groups(size_U: NDArray[np.int64], m: int) -> Iterator[NDArray[np.int64]]:
         yield from (group_C[a : a + at_once] for a in range(0, len(group_C), at_once))
 
 
-def _rows_of(
-    history: History, rows_T: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    parts = [history.of(int(row)) for row in rows_T]
-    return np.cumsum([0, *map(len, parts)], dtype=np.int64), np.concatenate(parts)
-
-
-def _recall(found_TM: NDArray[np.int32], true_TM: NDArray[np.int32]) -> float:
-    hits = sum(
-        len(np.intersect1d(a[a >= 0], b[b >= 0])) for a, b in zip(found_TM, true_TM, strict=True)
-    )
-    return hits / max(1, int((true_TM >= 0).sum()))
-
-
 def _faiss() -> Any:
     try:
         import faiss
@@ -267,15 +261,6 @@ def _faiss() -> Any:
             code="no_faiss",
         ) from error
     return faiss
-
-
-def _few_found(recall: float, near: int) -> str | None:
-    if recall >= _LEAST_RECALL:
-        return None
-    return (
-        f"the index finds only {recall:.0%} of the {near} best items of a context, so proposals "
-        "are not what they claim to be. Set sampler__index to exact."
-    )
 
 
 def search(

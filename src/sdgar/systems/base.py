@@ -20,7 +20,7 @@ from sdgar.recommend.methods import RecommenderMethods
 from sdgar.settings import METRIC, VANISHED, flat_settings
 from sdgar.show import progress
 from sdgar.show.printed import Described
-from sdgar.systems.checks import require_rows, require_sound, some_rows
+from sdgar.systems.checks import require_rows, require_sound
 from sdgar.systems.defaults import Space
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.parameters import Parameters, estimator
@@ -262,17 +262,6 @@ class Estimator(Parameters, RecommenderMethods, Described):
     def _step(self) -> tuple[str, float]:
         """Return the name of the rule for steps, and the learning rate."""
         raise UsageError(f"{self._spec.name} is computed at once and takes no steps.")
-
-    @property
-    def _folds_in(self) -> bool:
-        """Whether new users can be folded into its models, from their histories."""
-        return self._fold_rule(some_rows()) is not None
-
-    @property
-    def _places_items(self) -> bool:
-        """Whether its models can place items without events, by their features."""
-        rule = self._fold_rule(some_rows())
-        return rule is not None and rule.places_items
 
     @property
     def _looks_at_features(self) -> bool:

@@ -32,13 +32,11 @@ class BPR(Factorized):
     _spec: ClassVar[SystemSpec] = replace(Factorized._spec, name="bpr")
 
     learning_rate: float = 0.2
-    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     epochs: int = 300
     """The most passes over the training positives; with one negative a positive, many are
     needed."""
     # gains are small here, and evaluations noisy
     early_stopping: EarlyStopping = EarlyStopping(patience=10)
-    """How the number of epochs is chosen on validation rows."""
 
     def _make_objective(self, given: Ingredients) -> Objective:
         """Return the pairwise logistic loss."""
@@ -115,7 +113,6 @@ class DNS(Factorized):
     )
 
     learning_rate: float = 0.2
-    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     candidates: int = 10
     """How many items are drawn uniformly for each negative; the one with the best score is kept."""
 

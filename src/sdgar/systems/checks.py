@@ -148,8 +148,10 @@ def require_looks_at_features(estimator: Any, *, of_users: bool, of_items: bool)
     """
     if estimator._looks_at_features or not (of_users or of_items):
         return
-    if of_users or not estimator._places_items:
-        side = " of users" if of_users and estimator._places_items else ""
+    rule = estimator._fold_rule(some_rows())
+    places_items = rule is not None and rule.places_items
+    if of_users or not places_items:
+        side = " of users" if of_users and places_items else ""
         raise UsageError(
             f"system {estimator._spec.name} looks at no features{side}. Use discriminator "
             "two-tower (--discriminator two-tower), or leave the features out. Features of items "

@@ -43,7 +43,6 @@ class CML(Learner):
     )
 
     learning_rate: float = 0.2
-    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     n_negatives: int = 20
     """How many negatives are drawn for each positive; the nearest of them is pushed away."""
     margin: float = 1.0

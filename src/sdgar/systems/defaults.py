@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sdgar.discriminators.bounded import MANY
 from sdgar.settings import METRIC, Group
 
 if TYPE_CHECKING:
@@ -97,9 +96,7 @@ ROWS = "the training rows there are for each user and item"
 """The words for what ``by_rows`` looks at."""
 FEW_ROWS = "the number of training rows"
 """The words for what the other rules look at."""
-MOST_EPOCHS = 12
-"""The number of epochs that small data has."""
-_FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 50, 200
+_FEWEST_NEIGHBOURS, _MOST_NEIGHBOURS = 50, 200
 
 
 def by_rows(scale: float, data: Interactions) -> float:
@@ -112,22 +109,7 @@ def by_rows(scale: float, data: Interactions) -> float:
     return float(f"{scale / math.sqrt(len(data) / (data.n_users + data.n_items)):.3g}")
 
 
-def epochs_of(data: Interactions) -> int:
-    """Return 8 from 250,000 rows on, else 12: where the rate falls, few passes are enough."""
-    return 8 if len(data) >= MANY else MOST_EPOCHS
-
-
-def shared_by(data: Interactions) -> int:
-    """Return how many positives share their negatives: 4 from 250,000 rows on, else 2."""
-    return 4 if len(data) >= MANY else 2
-
-
-def batch_of(data: Interactions) -> int:
-    """Return how many positives a step has: 4,096 from 250,000 rows on, else 2,048."""
-    return 4096 if len(data) >= MANY else 2048
-
-
-def neighbours_of(data: Interactions, most: int = MOST_NEIGHBOURS) -> int:
+def neighbours_of(data: Interactions, most: int = _MOST_NEIGHBOURS) -> int:
     """Return as many neighbours as an item has rows, from 50 to 200: weights need rows to rest on.
 
     On validation rows of twelve data sets, more than 50 neighbours lose accuracy where items have

@@ -54,14 +54,12 @@ class IRGAN(Factorized):
     )
 
     batch_size: int = 8192
-    """How many training positives one step of the optimiser learns from."""
     side: str = "generator"
     """The side that recommends in the end: generator or discriminator."""
     sampler: PolicySampling = PolicySampling()
     """How the generator proposes negatives and learns."""
     # the generator is best early in its game
     early_stopping: EarlyStopping = EarlyStopping(every=1)
-    """How the number of epochs is chosen on validation rows."""
 
     def _make_objective(self, given: Ingredients) -> Objective:
         """Return the logistic loss."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sdgar.systems.checks import require_sound
+from sdgar.systems.checks import require_sound, some_rows
 
 if TYPE_CHECKING:
     import torch
@@ -77,7 +77,7 @@ class Recipe:
     @property
     def folds_in(self) -> bool:
         """Whether new users can be folded into its models, from their histories."""
-        return self.estimator._folds_in
+        return self.estimator._fold_rule(some_rows()) is not None
 
     @property
     def loop(self) -> FitOptions | None:

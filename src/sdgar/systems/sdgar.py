@@ -78,7 +78,6 @@ class SDGAR(Factorized):
     sampler: ClosedFormSampling = ClosedFormSampling()
     """How negatives are drawn."""
     warm_start: WarmStart = WarmStart(rate=1.0)
-    """How training continues from an earlier model."""
 
     def _make_objective(self, given: Ingredients) -> Objective:
         """Return the logistic loss, whose negatives have importance weights."""
@@ -146,7 +145,6 @@ class SA(Factorized):
     )
 
     learning_rate: float = 0.2
-    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     n_negatives: int = 5
     """How many negatives are drawn for each positive."""
     temperature: float = 0.25

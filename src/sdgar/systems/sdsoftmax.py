@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sdgar.arguments import at_least, one_of
 from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.bounded import cosine, temperature_of
+from sdgar.discriminators.bounded import MANY, cosine, temperature_of
 from sdgar.discriminators.factorization import factorization
 from sdgar.models.fold_in import OnSphere, Rule
 from sdgar.objectives import SampledSoftmax
@@ -18,7 +18,6 @@ from sdgar.samplers.static import STATIC
 from sdgar.settings import Group
 from sdgar.systems.defaults import (
     FEW_ROWS,
-    MOST_EPOCHS,
     RATES,
     EarlyStopping,
     ItemMemory,
@@ -26,10 +25,7 @@ from sdgar.systems.defaults import (
     Range,
     Sampling,
     WarmStart,
-    batch_of,
-    epochs_of,
     neighbours_of,
-    shared_by,
 )
 from sdgar.systems.learner import Learner
 from sdgar.systems.parameters import estimator
@@ -47,6 +43,13 @@ _THOROUGH = {
     "sampler__samples": 64,
 }
 """The settings of the preset ``thorough``."""
+_BY_ROWS = {
+    "epochs": (8, 12),
+    "batch_size": (4096, 2048),
+    "sampler__positives_per_visit": (4, 2),
+}
+"""The values of settings from 250,000 training rows on, and for fewer: where the rate falls, few
+passes are enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +134,6 @@ class SDSoftmax(Learner):
     learning_rate: float = 0.15
     """The learning rate of the first epoch; both kinds of Adam want about 0.01."""
     optimizer: Optimization = Optimization(schedule="linear")
-    """The rule for steps."""
     n_negatives: int = 32
     """How many items are drawn for each visit of a user."""
     similarity: Comparison = Comparison()
@@ -148,7 +150,6 @@ class SDSoftmax(Learner):
     """The item-item weights that are added to the scores; there are as many neighbours as an item
     has training rows, from 50 to 200."""
     warm_start: WarmStart = WarmStart(epochs=3)
-    """How training continues from an earlier model."""
 
     def _make_discriminator(self, given: Ingredients) -> Discriminator:
         """Return cosines over τ, or inner products."""
@@ -170,9 +171,9 @@ class SDSoftmax(Learner):
 
     def _decided(self, data: Interactions) -> dict[str, Any]:
         """Return what follows from the number of rows, unless it is given or not used."""
-        by_rule: dict[str, Any] = {"epochs": epochs_of(data)}
-        by_rule["batch_size"] = batch_of(data)
-        by_rule["sampler__positives_per_visit"] = shared_by(data)
+        by_rule: dict[str, Any] = {
+            name: many if len(data) >= MANY else few for name, (many, few) in _BY_ROWS.items()
+        }
         by_rule["item_memory__neighbours"] = neighbours_of(data)
         if self.similarity.kind == "cosine":
             by_rule["tau"] = temperature_of(data)
@@ -180,7 +181,7 @@ class SDSoftmax(Learner):
 
     def _loop(self) -> FitOptions:
         """Return the settings of the loop; epochs that a rule decides are the most there can be."""
-        known = self if self.epochs is not None else self._changed(epochs=MOST_EPOCHS)
+        known = self if self.epochs is not None else self._changed(epochs=max(_BY_ROWS["epochs"]))
         return Learner._loop(known)
 
     def _fold_rule(self, data: Interactions) -> Rule | None:

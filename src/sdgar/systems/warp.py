@@ -43,7 +43,6 @@ class WARP(Factorized):
     )
 
     learning_rate: float = 0.2
-    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     margin: float = 1.0
     """The least by which the score of a positive should exceed that of a negative."""
     max_tries: int = 30
