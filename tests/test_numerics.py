@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from sdgar.contracts import Negatives, Positives
+from sdgar.contracts import Negatives
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
@@ -24,9 +25,11 @@ from sdgar.objectives import WeightedLogistic
 from sdgar.samplers import sampled_sums as module
 from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings, Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.static import KnownItems, Popularity, Uniform
+from sdgar.samplers.static import Popularity, Uniform
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
+
+from .positives import positives_of
 
 CPU = torch.device("cpu")
 
@@ -194,23 +197,15 @@ def made_samplers() -> dict[str, object]:
 @pytest.mark.parametrize("name", sorted(made_samplers()))
 def test_sampling_ends_in_range_whatever_the_random_words(name, stream):
     data = three_users()
-    known = KnownItems(data.history, data.n_items, CPU)
     rows_B = torch.arange(60)
     users_B = rows_B % 3
-    given = made_samplers()[name].sample(
-        Positives(
-            users_B,
-            torch.zeros(60).long(),
-            lambda u, i: torch.zeros(i.shape),
-            stream(0, Stream.NEGATIVES, 1, rows_B[:, None]),
-            known,
-        ),
-        4,
-    )
+    draws = stream(0, Stream.NEGATIVES, 1, rows_B[:, None])
+    positives = replace(positives_of(data, users_B), draws=draws)
+    given = made_samplers()[name].sample(positives, 4)
     assert ((given.items_BN >= 0) & (given.items_BN < 6)).all()
     assert torch.isfinite(given.log_q_BN).all()
     assert not given.accepted_BN[users_B == 0].any()
-    assert not known.contains(users_B[:, None].expand(-1, 4), given.items_BN)[
+    assert not positives.known.contains(users_B[:, None].expand(-1, 4), given.items_BN)[
         given.accepted_BN
     ].any()
 
@@ -229,16 +224,7 @@ def test_a_generator_with_one_item_finds_no_negative_for_who_has_it():
     data = Interactions.from_arrays([0, 1], [0, 0])
     generator = Decomposable(2, 1, 1, seed=0, update=update_of(0.5, 0.1, 1.0, READINGS[0], 4))
     generator.refit(lambda u, i: torch.zeros(i.shape), seed=0, epoch=1)
-    given = generator.sample(
-        Positives(
-            torch.arange(2),
-            torch.zeros(2).long(),
-            lambda u, i: torch.zeros(i.shape),
-            Draws(0, Stream.NEGATIVES, 1, torch.arange(2)[:, None]),
-            KnownItems(data.history, 1, CPU),
-        ),
-        3,
-    )
+    given = generator.sample(positives_of(data, torch.arange(2)), 3)
     assert not given.accepted_BN.any()
     assert_close(given.log_q_BN, torch.zeros(2, 3))
     neg_BN = torch.zeros(2, 3, requires_grad=True)

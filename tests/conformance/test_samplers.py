@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings, Scrambled
 from sdgar.samplers.decomposable import Decomposable, Update
 from sdgar.samplers.nearest_items import NearestItems
@@ -22,7 +20,9 @@ from sdgar.samplers.policy_gradient import PolicyGradient, PolicySettings
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.softmax_generator import SoftmaxGenerator
-from sdgar.samplers.static import KnownItems, Popularity, PopularityMix, Uniform
+from sdgar.samplers.static import Popularity, PopularityMix, Uniform
+
+from ..positives import positives_of
 
 CPU = torch.device("cpu")
 
@@ -120,18 +120,9 @@ def problem(seed: int = 0, users: int = 12, items: int = 30, rows: int = 150) ->
 
 
 def draw(make, data: Interactions, rows: torch.Tensor, n: int = 5, epoch: int = 1, seed: int = 0):
-    known = KnownItems(data.history, data.n_items, CPU)
     sampler = make(data)
-    return sampler.sample(
-        Positives(
-            torch.from_numpy(data.users_E)[rows],
-            torch.from_numpy(data.items_E).long()[rows],
-            steps,
-            Draws(seed, Stream.NEGATIVES, epoch, rows[:, None]),
-            known,
-        ),
-        at_most(sampler, n),
-    )
+    positives = positives_of(data, seed=seed, epoch=epoch, score=steps).rows(rows)
+    return sampler.sample(positives, at_most(sampler, n))
 
 
 @pytest.fixture(params=sorted(SAMPLERS))
@@ -230,18 +221,9 @@ def test_draws_follow_log_q_over_the_unknown_items(make):
     # normalised over the unknown items: this is what redrawing known positives does.
     data = problem()
     user = int(np.argmin(np.diff(data.indptr_U1)))
-    rows = torch.arange(20_000)
     sampler = make(data)
-    negatives = sampler.sample(
-        Positives(
-            torch.full((20_000,), user),
-            torch.zeros(20_000).long(),
-            wavy,
-            Draws(2, Stream.NEGATIVES, 1, rows[:, None]),
-            KnownItems(data.history, data.n_items, CPU),
-        ),
-        at_most(sampler, 5),
-    )
+    positives = positives_of(data, torch.full((20_000,), user), seed=2, score=wavy)
+    negatives = sampler.sample(positives, at_most(sampler, 5))
     if negatives.log_q_BN is None:
         pytest.skip("this sampler does not know its probabilities")
     assert negatives.accepted_BN.all()

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.contracts import Positives, System
+from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.fused import cpu_records
@@ -18,11 +18,13 @@ from sdgar.engines.fused.plan import DrawSettings
 from sdgar.kernels.numba import draws as numba_draws
 from sdgar.kernels.numba import known as numba_pairs
 from sdgar.maths.optimizers import SGD
-from sdgar.maths.rng import Draws, Stream, tail
+from sdgar.maths.rng import Stream, tail
 from sdgar.objectives import WeightedLogistic
 from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.static import KnownItems, Popularity, Uniform
+from sdgar.samplers.static import Popularity, Uniform
+
+from ..positives import positives_of
 
 CPU = torch.device("cpu")
 
@@ -103,16 +105,7 @@ def drawn(sampler, data: Interactions, n: int, seed: int, epoch: int):
 @pytest.mark.parametrize("name", ["uniform", "popularity", "decomposable", "decomposable, updated"])
 def test_draws_are_those_of_the_sampler_address_by_address(data, name, n, seed, epoch):
     sampler = sampler_of(name, data)
-    expected = sampler.sample(
-        Positives(
-            torch.from_numpy(data.users_E),
-            torch.from_numpy(data.items_E).long(),
-            lambda users, items: items,
-            Draws(seed, Stream.NEGATIVES, epoch, torch.arange(len(data))[:, None]),
-            KnownItems(data.history, data.n_items, CPU),
-        ),
-        n,
-    )
+    expected = sampler.sample(positives_of(data, seed=seed, epoch=epoch), n)
     item_VN, ok_VN, q_VN = drawn(sampler, data, n, seed, epoch)
     assert np.array_equal(item_VN, expected.items_BN.numpy())
     assert np.array_equal(ok_VN, expected.accepted_BN.numpy())

@@ -11,11 +11,12 @@ import torch
 from torch.nn.functional import softplus
 from torch.testing import assert_close
 
-from sdgar.contracts import Negatives, Positives
+from sdgar.contracts import Negatives
 from sdgar.data.interactions import Interactions
-from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import WeightedLogistic
-from sdgar.samplers.static import KnownItems, Uniform
+from sdgar.samplers.static import Uniform
+
+from ..positives import positives_of
 
 TEMPERATURES = np.geomspace(1e-3, 1e3, 61)
 ROWS, N, ITEMS = 50, 5, 40
@@ -26,16 +27,8 @@ def drawn() -> tuple[torch.Tensor, torch.Tensor, Negatives]:
     """Fifty contexts with five uniform negatives each; scores of a matrix of ±3 or so."""
     data = Interactions.from_arrays(np.repeat(np.arange(ROWS), 3), np.arange(3 * ROWS) % ITEMS)
     rows = torch.arange(ROWS)
-    given = Uniform().sample(
-        Positives(
-            rows,
-            torch.from_numpy(data.items_E[::3]).long(),
-            lambda users_B, items_BN: torch.zeros(items_BN.shape),
-            Draws(0, Stream.NEGATIVES, 1, rows[:, None]),
-            KnownItems(data.history, data.n_items, torch.device("cpu")),
-        ),
-        N,
-    )
+    items = torch.from_numpy(data.items_E[::3]).long()
+    given = Uniform().sample(positives_of(data, rows, items), N)
     rng = torch.Generator().manual_seed(0)
     g_UI = 2 * torch.randn(ROWS, ITEMS, generator=rng, dtype=torch.float64)
     return torch.randn(ROWS, generator=rng).double(), g_UI.gather(1, given.items_BN), given

@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.closed_form import ClosedForm, ClosedFormSettings, Frozen, Scrambled
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.static import MAX_TRIES, KnownItems
+from sdgar.samplers.static import MAX_TRIES
+
+from ..positives import positives_of
 
 CPU = torch.device("cpu")
 UPDATE = ClosedForm(temperature=0.5, settings=ClosedFormSettings(samples=8, calibration="relative"))
@@ -63,17 +64,9 @@ def sampled_in_python(
 
 
 def sample(generator: Decomposable, data: Interactions, users_B: torch.Tensor, n: int):
-    rows_B1 = 1000 + torch.arange(len(users_B))[:, None]
-    return generator.sample(
-        Positives(
-            users_B,
-            torch.zeros_like(users_B),
-            scores,
-            Draws(9, Stream.NEGATIVES, 2, rows_B1),
-            KnownItems(data.history, data.n_items, CPU),
-        ),
-        n,
-    )
+    rows_B = 1000 + torch.arange(len(users_B))
+    positives = positives_of(data, users_B, rows_B=rows_B, seed=9, epoch=2, score=scores)
+    return generator.sample(positives, n)
 
 
 def test_redraws_use_the_slots_that_are_documented():

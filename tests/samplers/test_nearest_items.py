@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import ResourceError, UsageError
-from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.nearest_items import INDEXES, NearestItems
 from sdgar.samplers.static import KnownItems
+
+from ..positives import positives_of
 
 CPU = torch.device("cpu")
 
@@ -68,18 +68,10 @@ def test_an_index_finds_most_of_them_and_says_how_many(index, least):
 
 def test_draws_follow_q_by_enumeration():
     data, model = problem()
-    sampler, known = made(data, model, explore=0.25), KnownItems(data.history, data.n_items, CPU)
+    sampler = made(data, model, explore=0.25)
     n = 60_000
-    drawn = sampler.sample(
-        Positives(
-            torch.tensor([3]),
-            torch.tensor([int(data.history.of(3)[0])]),
-            model.score,
-            Draws(0, Stream.NEGATIVES, 1, torch.tensor([[0]])),
-            known,
-        ),
-        n,
-    )
+    item_1 = torch.tensor([int(data.history.of(3)[0])])
+    drawn = sampler.sample(positives_of(data, torch.tensor([3]), item_1, score=model.score), n)
     best = expected(data, model, 3, 10)
     unknown = data.n_items - len(data.history.of(3))
     counts = np.bincount(drawn.items_BN[0], minlength=data.n_items)
@@ -96,9 +88,7 @@ def test_draws_follow_q_by_enumeration():
 
 def test_without_exploring_there_is_no_log_q_and_before_a_search_draws_are_uniform():
     data, model = problem()
-    known = KnownItems(data.history, data.n_items, CPU)
-    draws = Draws(0, Stream.NEGATIVES, 1, torch.arange(2)[:, None])
-    positives = Positives(torch.tensor([0, 1]), torch.tensor([0, 0]), model.score, draws, known)
+    positives = positives_of(data, torch.tensor([0, 1]), score=model.score)
     drawn = made(data, model, explore=0.0).sample(positives, 50)
     assert drawn.log_q_BN is None
     for user in (0, 1):

@@ -5,16 +5,16 @@ import pytest
 import torch
 from scipy import stats
 
-from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.rank_by_factor import RankByFactor
-from sdgar.samplers.static import KnownItems
 from sdgar.systems.bpr import AOBPR
 from sdgar.systems.recipe import recipe_of
+
+from ..positives import positives_of
 
 CPU = torch.device("cpu")
 USERS, ITEMS, DIM = 3, 9, 2
@@ -49,16 +49,7 @@ def probability(made: MatrixFactorization, user: int) -> np.ndarray:
 
 
 def draw(sampler: RankByFactor, user: int, rows: int = 20_000, n: int = 5):
-    return sampler.sample(
-        Positives(
-            torch.full((rows,), user),
-            torch.zeros(rows).long(),
-            lambda users_B, items_BN: torch.zeros(items_BN.shape),
-            Draws(2, Stream.NEGATIVES, 1, torch.arange(rows)[:, None]),
-            KnownItems(DATA.history, ITEMS, CPU),
-        ),
-        n,
-    )
+    return sampler.sample(positives_of(DATA, torch.full((rows,), user), seed=2), n)
 
 
 @pytest.mark.parametrize("user", [0, 1])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch.testing import assert_close
 
-from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
 from sdgar.maths.rng import Draws, Stream
@@ -19,12 +18,13 @@ from sdgar.samplers import softmax_generator as module
 from sdgar.samplers.health import collapsed
 from sdgar.samplers.policy_gradient import PolicyGradient, PolicySettings, Pushes
 from sdgar.samplers.softmax_generator import MOST_ROWS, SoftmaxGenerator, inverse_cdf
-from sdgar.samplers.static import KnownItems
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.recipe import recipe_of
 from sdgar.training.fitting import fixed
 from sdgar.training.loop import Training
 from sdgar.training.records import FitOptions
+
+from ..positives import positives_of
 
 CPU = torch.device("cpu")
 QUIET = {
@@ -74,17 +74,9 @@ def enumerated(sampler: SoftmaxGenerator, user: int, *, known: list[int]) -> lis
 
 
 def sampled(sampler: SoftmaxGenerator, users_B: torch.Tensor, n: int, *, epoch: int = 1):
-    rows_B1 = torch.arange(len(users_B))[:, None]
-    return sampler.sample(
-        Positives(
-            users_B,
-            torch.tensor([ITEMS[u][0] for u in users_B.tolist()]),
-            scores,
-            Draws(3, Stream.NEGATIVES, epoch, rows_B1),
-            KnownItems(data().history, 8, CPU),
-        ),
-        n,
-    )
+    items_B = torch.tensor([ITEMS[u][0] for u in users_B.tolist()], device=users_B.device)
+    positives = positives_of(data(), users_B, items_B, seed=3, epoch=epoch, score=scores)
+    return sampler.sample(positives, n)
 
 
 @pytest.mark.parametrize("temperature", [0.1, 1.0, 10.0])
@@ -382,14 +374,5 @@ def test_a_gpu_draws_and_learns_the_same():
         assert_close(one, two.cpu(), atol=1e-4, rtol=1e-3)
     users_B = torch.arange(4, device="cuda")
     there.load_state(here.state())
-    drawn = there.sample(
-        Positives(
-            users_B,
-            torch.tensor([ITEMS[u][0] for u in range(4)], device="cuda"),
-            scores,
-            Draws(3, Stream.NEGATIVES, 1, users_B[:, None]),
-            KnownItems(data().history, 8, torch.device("cuda")),
-        ),
-        50,
-    )
+    drawn = sampled(there, users_B, 50)
     assert torch.equal(drawn.items_BN.cpu(), sampled(here, users_B.cpu(), 50).items_BN)

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sdgar.contracts import Positives
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
-from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.static import KnownItems, Popularity, PopularityMix, Uniform
+
+from ..positives import positives_of
 
 CPU = torch.device("cpu")
 
@@ -37,18 +37,7 @@ def test_draws_are_uniform_over_the_unknown_items():
     # Chi-square at a false-alarm rate of 1e-6 with a fixed seed; 400,000 draws over 40 items
     # detect a 4 % error in every one of them.
     data = Interactions.from_arrays([0] * 10 + [1] * 50, [*range(0, 50, 5), *range(50)])
-    known = KnownItems(data.history, data.n_items, CPU)
-    rows = torch.arange(40_000)
-    negatives = Uniform().sample(
-        Positives(
-            torch.zeros(40_000).long(),
-            torch.zeros(40_000).long(),
-            lambda u, i: i,
-            Draws(0, Stream.NEGATIVES, 1, rows[:, None]),
-            known,
-        ),
-        10,
-    )
+    negatives = Uniform().sample(positives_of(data, torch.zeros(40_000).long()), 10)
     counts = np.bincount(negatives.items_BN.ravel().numpy(), minlength=50)
     assert (counts[::5] == 0).all()
     assert stats.chisquare(np.delete(counts, np.arange(0, 50, 5))).pvalue > 1e-6

@@ -72,7 +72,6 @@ class FirstViolation(Static):
 
     def __post_init__(self) -> None:
         """Raise if nothing would be drawn."""
-        not_negative("margin", self.margin)
         at_least("max_tries", self.max_tries, 1)
 
     def sample(self, positives: Positives, n: int) -> Negatives:
@@ -113,4 +112,4 @@ def first_violation(
     given: Ingredients, *, margin: float = 1.0, max_tries: int = 30
 ) -> FirstViolation:
     """Return the sampler of the first uniform draw that scores too close to the positive."""
-    return FirstViolation(margin, max_tries)
+    return FirstViolation(not_negative("margin", margin), max_tries)
