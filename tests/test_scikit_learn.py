@@ -39,7 +39,7 @@ def test_scikit_learn_knows_whether_a_model_is_fitted(checkerboard):
     check_is_fitted(model.fit(checkerboard))
 
 
-@pytest.mark.parametrize("rows", [[0, 3], np.array([3, 0]), slice(0, 4, 3), None])
+@pytest.mark.parametrize("rows", [[0, 3], np.array([3, 0]), [0, -1], slice(0, 4, 3), None])
 def test_rows_are_chosen_by_number_slice_or_truth(rows):
     data = Interactions.from_arrays(
         ["a", "a", "b", "b"], [1, 2, 2, 3], weight=[1, 2, 3, 4], time=[9, 8, 7, 6]
@@ -57,13 +57,13 @@ def test_rows_are_chosen_by_number_slice_or_truth(rows):
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ([4], "there is no row 4: rows are numbered from 0 to 3"),
-        ([-1], "there is no row -1"),
-        ([1, 1], "hold one twice"),
-        ([True, False], "one True or False for each of 4 rows"),
-        ("a", "got 'a'"),
+        ([4], r"there are no such rows as \[4\].*by numbers below 4"),
+        ([1, 1], "choose each row once"),
+        ([True, False], "by one True or False a row"),
+        ("a", "no such rows as 'a'"),
         (0, "got 0"),
         ([0.5], "by numbers"),
+        ([[0, 1]], "in one dimension"),
     ],
 )
 def test_rows_that_are_not_there_are_named(rows, says):
@@ -73,5 +73,7 @@ def test_rows_that_are_not_there_are_named(rows, says):
 
 
 def test_a_loop_over_rows_is_refused_at_once():
-    with pytest.raises(UsageError, match="rows are chosen by a slice"):
+    with pytest.raises(
+        UsageError, match="choose each row once, by numbers in one dimension, got 0"
+    ):
         list(Interactions.from_arrays(["a", "b"], [1, 2]))

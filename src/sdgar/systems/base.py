@@ -17,7 +17,7 @@ from sdgar.arguments import one_of
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 from sdgar.recommend.methods import RecommenderMethods
-from sdgar.settings import METRIC, VANISHED, flat_settings
+from sdgar.settings import METRIC, VANISHED, flat_settings, nearest_setting, types_of
 from sdgar.show import progress
 from sdgar.show.printed import Described
 from sdgar.systems.checks import require_rows, require_sound
@@ -220,6 +220,13 @@ class Estimator(Parameters, RecommenderMethods, Described):
     def _decided(self, data: Interactions) -> dict[str, Any]:
         """Return the settings that are left to a rule, with the values it gives for the data."""
         return {}
+
+    def _type_of(self, name: str) -> Any:
+        """Return the type of a setting by its nested name."""
+        types = types_of(type(self))
+        if name not in types:
+            raise nearest_setting(f"setting of {self._spec.name}", name, types)
+        return types[name]
 
     def _settled(self, data: Interactions) -> Self:
         """Return the same system with nothing left to a rule."""

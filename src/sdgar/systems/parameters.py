@@ -17,7 +17,6 @@ from sdgar.settings import (
     flat_settings,
     groups_of,
     nearest_setting,
-    types_of,
 )
 from sdgar.systems.checks import plain_value
 
@@ -91,10 +90,3 @@ class Parameters:
     def _plain_params(self) -> dict[str, Any]:
         """Return all settings by nested names as JSON has them; a NumPy number becomes a number."""
         return {name: plain_value(value) for name, value in flat_settings(self).items()}
-
-    def _type_of(self, name: str) -> Any:
-        """Return the type of a setting by its nested name."""
-        types = types_of(type(self))
-        if name not in types:
-            raise nearest_setting(f"setting of {type(self).__name__}", name, types)
-        return types[name]
