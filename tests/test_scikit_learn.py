@@ -73,7 +73,5 @@ def test_rows_that_are_not_there_are_named(rows, says):
 
 
 def test_a_loop_over_rows_is_refused_at_once():
-    with pytest.raises(
-        UsageError, match="choose each row once, by numbers in one dimension, got 0"
-    ):
+    with pytest.raises(UsageError, match=r"choose each row once, .* got 0"):
         list(Interactions.from_arrays(["a", "b"], [1, 2]))

@@ -7,13 +7,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.autograd import gradcheck
 from torch.testing import assert_close
 
-from sdgar.data.interactions import Interactions
 from sdgar.discriminators.bounded import MetricModel
 from sdgar.engines.eager import EagerEngine
-from sdgar.errors import UsageError
 from sdgar.systems.cml import CML
 from sdgar.systems.recipe import recipe_of
 
@@ -37,12 +34,6 @@ def test_a_score_is_minus_the_squared_distance_up_to_a_constant_of_the_context()
     assert_close(shift_UI, u_UD.square().sum(dim=1, keepdim=True).expand(-1, 11))
     some_BN = model.score(USERS_B, ITEMS_BN) - nearness_UI[USERS_B[:, None], ITEMS_BN]
     assert_close(some_BN, u_UD[USERS_B].square().sum(dim=1, keepdim=True).expand(-1, 3))
-
-
-def test_the_nearest_item_is_ranked_first():
-    model = metric()
-    distance_UI = torch.cdist(model.user_UD, model.item_ID)
-    assert torch.equal(model.score_all(torch.arange(7)).argmax(1), distance_UI.argmin(1))
 
 
 def test_points_start_in_the_ball_spread_and_some_on_its_border():
@@ -70,15 +61,6 @@ def test_a_projection_shortens_what_is_outside_and_leaves_the_rest(scale):
             assert_close(table[row], before[row] * shrink)
 
 
-def test_a_dense_optimiser_has_all_rows_projected():
-    model = metric(sparse=False)
-    with torch.no_grad():
-        model.user_UD *= 5
-        model.item_ID *= 5
-    model.project(USERS_B, ITEMS_BN)
-    assert norms(model).max() <= 1 + 1e-6
-
-
 def test_the_penalty_is_the_covariance_between_axes_over_the_vectors_of_the_batch():
     model = metric().double()
     _, penalty_B = model.score_and_penalty(USERS_B, ITEMS_BN)
@@ -89,39 +71,6 @@ def test_the_penalty_is_the_covariance_between_axes_over_the_vectors_of_the_batc
         for one, other in itertools.permutations(axes, 2)
     )
     assert_close(penalty_B.detach(), torch.full((3,), expected, dtype=torch.float64))
-
-
-def test_axes_that_say_the_same_cost_more_than_independent_ones():
-    model = metric()
-    generator = torch.Generator().manual_seed(0)
-    free = torch.randn(18, 5, generator=generator) / 5**0.5
-    with torch.no_grad():
-        model.user_UD[:], model.item_ID[:] = free[:7], free[7:]
-        independent = model.score_and_penalty(USERS_B, ITEMS_BN)[1][0]
-        model.user_UD[:, 1:], model.item_ID[:, 1:] = model.user_UD[:, :1], model.item_ID[:, :1]
-        same = model.score_and_penalty(USERS_B, ITEMS_BN)[1][0]
-    assert same > 3 * independent
-
-
-def test_gradients_are_the_derivatives_of_score_and_penalty():
-    model = metric().double()
-
-    def both(user_UD, item_ID):
-        tables = {"user_UD": user_UD, "item_ID": item_ID}
-        return torch.func.functional_call(
-            _Both(model), {f"model.{k}": v for k, v in tables.items()}
-        )
-
-    assert gradcheck(both, (model.user_UD, model.item_ID))
-
-
-class _Both(torch.nn.Module):
-    def __init__(self, model: MetricModel) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self):
-        return self.model.score_and_penalty(USERS_B, ITEMS_BN)
 
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "lazy-adam", "adam", "sgd"])
@@ -146,13 +95,3 @@ def test_the_weight_of_the_covariances_makes_axes_less_alike(checkerboard):
         all_items_1I = torch.arange(40)[None]
         spread.append(system.discriminator.score_and_penalty(torch.tensor([0]), all_items_1I)[1])
     assert spread[1] < 0.5 * spread[0]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"margin": -1.0}, "margin must be"), ({"covariance": -1.0}, "covariance must be")],
-)
-def test_settings_that_cannot_be_are_refused(changes, message):
-    data = Interactions.from_arrays([0, 1], [0, 1])
-    with pytest.raises(UsageError, match=message):
-        recipe_of(CML(**changes)).compose(data, seed=0)

@@ -126,11 +126,6 @@ def test_extreme_words_draw_legal_entries(word, bits):
     assert drawn.item() in (1, 3)
 
 
-def test_probabilities_are_those_of_the_masses():
-    tables = AliasTables.of(torch.tensor([[1.0, 2, 1], [0, 0, 5]]))
-    np.testing.assert_allclose(tables.probability(), [[0.25, 0.5, 0.25], [0, 0, 1]], rtol=1e-6)
-
-
 def test_masses_do_not_depend_on_the_scale_of_the_weights():
     weight_RN = torch.rand(3, 50, dtype=torch.float64)
     assert torch.equal(quantize(weight_RN), quantize(weight_RN * 2.0**-300))

@@ -119,20 +119,6 @@ def test_tables_and_probabilities_are_of_one_mould():
         assert (tables.mass_RN.sum(dim=1) == tables.n << tables.bits).all()
 
 
-def test_a_generator_goes_on_from_its_state_exactly():
-    first = made()
-    first.refit(scores, seed=0, epoch=1)
-    other = made(seed=5)
-    other.load_state({k: v.clone() for k, v in first.state().items()})
-    data, users_B = half_known(), torch.arange(6)
-    assert torch.equal(
-        sample(first, data, users_B, 9).items_BN, sample(other, data, users_B, 9).items_BN
-    )
-    first.refit(scores, seed=0, epoch=6)
-    other.refit(scores, seed=0, epoch=6)
-    assert all(torch.equal(v, other.state()[k]) for k, v in first.state().items())
-
-
 def test_a_generator_saved_with_states_of_32_bits_draws_the_same_items():
     # Tables of more than 65,536 states have such bins.
     first = made()

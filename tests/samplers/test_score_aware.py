@@ -150,19 +150,3 @@ def test_only_one_negative_is_searched_for():
 def test_warp_refuses_pools(name):
     with pytest.raises(UsageError, match=f"Set {name} to 1"):
         recipe_of(WARP(**{name: 3})).compose(DATA, seed=0)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: HardestOf(0), "candidates must be an integer of at least 1, got 0"),
-        (lambda: FirstViolation(1.0, 0), "max_tries must be an integer of at least 1, got 0"),
-        (
-            lambda: recipe_of(WARP(margin=-1.0)).compose(DATA, seed=0),
-            "margin must be .* 0 .* got -1.0",
-        ),
-    ],
-)
-def test_what_proposes_nothing_is_refused(make, message):
-    with pytest.raises(UsageError, match=message):
-        make()

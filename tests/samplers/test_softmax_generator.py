@@ -7,15 +7,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 from torch.testing import assert_close
 
 from sdgar.data.interactions import Interactions
-from sdgar.errors import NumericalError, UsageError
+from sdgar.errors import NumericalError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers import softmax_generator as cdf
 from sdgar.samplers import softmax_generator as module
-from sdgar.samplers.health import collapsed
 from sdgar.samplers.policy_gradient import PolicyGradient, PolicySettings, Pushes
 from sdgar.samplers.softmax_generator import MOST_ROWS, SoftmaxGenerator, inverse_cdf
 from sdgar.systems.irgan import IRGAN
@@ -86,30 +84,6 @@ def test_proposals_are_the_softmax_over_the_unknown_items(temperature):
     for user, items in ITEMS.items():
         assert_close(q_UI[user], torch.tensor(enumerated(sampler, user, known=items)))
     assert_close(q_UI.sum(dim=1), torch.tensor([1.0, 1.0, 1.0, 0.0]))
-
-
-def test_draws_follow_the_enumerated_probabilities_and_log_q_says_them():
-    # Chi-square at a false-alarm rate of 1e-6, fixed seed.
-    sampler, n = made(), 40_000
-    for user in (0, 2):
-        negatives = sampled(sampler, torch.tensor([user]), n)
-        expected = np.array(enumerated(sampler, user, known=ITEMS[user]))
-        counts = np.bincount(negatives.items_BN[0].numpy(), minlength=8)
-        assert (counts[ITEMS[user]] == 0).all()
-        seen = expected > 0
-        assert stats.chisquare(counts[seen], expected[seen] * n).pvalue > 1e-6
-        q_N = negatives.log_q_BN[0].exp().numpy()
-        np.testing.assert_allclose(q_N, expected[negatives.items_BN[0].numpy()], rtol=1e-5)
-
-
-def test_a_context_that_knows_all_items_gets_none_and_the_others_are_as_without_it():
-    sampler = made()
-    users_B = torch.tensor([3, 0, 3, 1])
-    negatives = sampled(sampler, users_B, 5)
-    assert negatives.accepted_BN[:, 0].tolist() == [False, True, False, True]
-    assert negatives.items_BN[0].tolist() == [ITEMS[3][0]] * 5
-    assert negatives.items_BN[3].tolist() == [6] * 5
-    assert torch.isfinite(negatives.log_q_BN).all()
 
 
 def test_memory_is_bounded_and_pieces_change_nothing(monkeypatch):
@@ -327,34 +301,6 @@ def test_the_recommending_part_is_measured_and_kept(side, checkerboard):
     assert np.array_equal(trained.model.user_UD, who.factors().user_UD)
     assert trained.engine == "eager"
     assert 1 <= trained.generator["perplexity"] <= 40
-
-
-def test_a_collapsed_generator_is_complained_about():
-    said = collapsed("Q(. | c)", 1.01, 100, "Lower sampler__learning_rate")
-    assert "Q(. | c) is one-hot (perplexity 1.01 of 100)" in said
-    assert said.endswith("Lower sampler__learning_rate.")
-    assert collapsed("Q(. | c)", 30.0, 100, "Lower sampler__learning_rate") is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"side": "nobody"}, "nobody"),
-        ({"sampler__reward": "cash"}, "cash"),
-        ({"sampler__temperature": 0.0}, "temperature must lie between"),
-        (
-            {"sampler__positive_share": 1.0},
-            "positive_share must be a number of at least 0 and below 1, got 1.0",
-        ),
-        ({"sampler__samples": 1}, "sampler__samples must be an integer of at least 2"),
-        ({"sampler__learning_rate": 0.0}, "learning_rate must be a positive number"),
-        ({"sampler__pretrain_rate": -1.0}, "pretrain_rate must be a positive number"),
-        ({"sampler__pretrain": -1}, "sampler__pretrain must be an integer of at least 0"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(changes, message):
-    with pytest.raises(UsageError, match=message):
-        recipe_of(IRGAN(**changes)).compose(data(), seed=0)
 
 
 def test_the_perplexity_is_the_exponential_of_the_entropy():

@@ -79,14 +79,6 @@ def test_without_options_the_bytes_are_those_of_the_formula_without_them():
     assert np.array_equal(found_II, wanted_II.fill_diagonal_(0))
 
 
-def test_two_items_that_always_come_together_predict_each_other():
-    data = Interactions.from_arrays([0, 0, 1, 1, 2], [0, 1, 0, 1, 2])
-    weight_II = EASE(l2=1.0)._solve(data, device=CPU).weight_II
-    # Each from the other: 2 / (2 + λ).
-    wanted_II = [[0, 2 / 3, 0], [2 / 3, 0, 0], [0, 0, 0]]
-    np.testing.assert_allclose(weight_II, wanted_II, rtol=1e-5, atol=1e-6)
-
-
 def test_what_does_not_fit_is_refused_with_the_number_and_the_cure(checkerboard, monkeypatch):
     EASE(ram_gib=0.001)._solve(checkerboard, device=CPU)
     with pytest.raises(ResourceError, match=r"allows 0\.00 GiB.*ram_gib.*item-knn") as error:

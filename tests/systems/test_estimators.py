@@ -17,17 +17,21 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS, generate
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.systems.base import Estimator
-from sdgar.systems.bpr import BPR
+from sdgar.systems.bpr import BPR, DNS
 from sdgar.systems.cml import CML
 from sdgar.systems.ease import EASE
 from sdgar.systems.elsa import ELSA
 from sdgar.systems.ials import IALS
+from sdgar.systems.irgan import IRGAN
 from sdgar.systems.learner import Learner
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.neighbours import ItemKNN
+from sdgar.systems.quick import Quick
 from sdgar.systems.recipe import recipe_of, spec_of
+from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.solver import MostPopular, Solver
+from sdgar.systems.warp import WARP
 from sdgar.training.fitting import Fit
 
 from ..recommend.test_artifact import change_tensors, edit_manifest, plant
@@ -134,51 +138,37 @@ def test_the_same_seed_gives_the_same_bytes_for_the_same_number_of_threads(kind,
     np.testing.assert_allclose(scores["one"], scores["two"], rtol=1e-3, atol=1e-3)
 
 
+REFUSED = {
+    BPR: {"dim": 0, "learning_rate": -1.0, "l2": -0.1, "n_negatives": 0, "batch_size": 0}
+    | {"epochs": 0, "early_stopping__every": 0, "early_stopping__patience": 0}
+    | {"seed": -1, "device": "tpu", "engine": "warp drive"},
+    CML: {"margin": -1.0, "covariance": -1.0},
+    DNS: {"candidates": 0},
+    WARP: {"max_tries": 0, "margin": -1.0},
+    SDGAR: {"sampler__samples": 0},
+    IRGAN: {"side": "nobody", "sampler__reward": "cash", "sampler__temperature": 0.0}
+    | {"sampler__positive_share": 1.0, "sampler__samples": 1, "sampler__learning_rate": 0.0}
+    | {"sampler__pretrain_rate": -1.0, "sampler__pretrain": -1},
+    Quick: {"dim": 0, "sweeps": -1, "item_memory": -1.0, "item_memory__neighbours": 0},
+    ItemKNN: {"neighbours": 0, "shrink": -1.0},
+    IALS: {"dim": 0, "alpha": -0.1, "l2": -0.1, "power": -1.0, "sweeps": 0, "seed": -1},
+    EASE: {"l2": -0.1, "beta": -0.5, "dropout": 1.0, "xi": -0.1, "alpha": -0.2}
+    | {"ram_gib": -1.0, "device": "tpu"},
+    ELSA: {"dim": 0, "learning_rate": -0.1, "epochs": 0, "batch_size": 0, "seed": -1},
+}
+"""Values that settings cannot have."""
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "value"),
-    [
-        *(
-            (BPR, name, value)
-            for name, value in {
-                "dim": 0,
-                "learning_rate": -1.0,
-                "l2": -0.1,
-                "n_negatives": 0,
-                "batch_size": 0,
-                "epochs": 0,
-                "early_stopping__every": 0,
-                "early_stopping__patience": 0,
-                "seed": -1,
-                "device": "tpu",
-                "engine": "warp drive",
-            }.items()
-        ),
-        (ItemKNN, "neighbours", 0),
-        (ItemKNN, "shrink", -1.0),
-        (IALS, "dim", 0),
-        (IALS, "alpha", -0.1),
-        (IALS, "l2", -0.1),
-        (IALS, "power", -1.0),
-        (IALS, "sweeps", 0),
-        (IALS, "seed", -1),
-        (EASE, "l2", -0.1),
-        (EASE, "beta", -0.5),
-        (EASE, "dropout", 1.0),
-        (EASE, "xi", -0.1),
-        (EASE, "alpha", -0.2),
-        (EASE, "ram_gib", -1.0),
-        (EASE, "device", "tpu"),
-        (ELSA, "dim", 0),
-        (ELSA, "learning_rate", -0.1),
-        (ELSA, "epochs", 0),
-        (ELSA, "batch_size", 0),
-        (ELSA, "seed", -1),
-    ],
+    [(kind, name, value) for kind, bad in REFUSED.items() for name, value in bad.items()],
 )
 def test_the_constructor_checks_nothing_and_fit_checks_all(kind, name, value, checkerboard):
     model = kind(**{name: value})
-    with pytest.raises(UsageError, match=str(value)):
+    with pytest.raises(UsageError) as error:
         model.fit(checkerboard)
+    assert name.rpartition("__")[2] in str(error.value)
+    assert str(value) in str(error.value)
 
 
 @pytest.mark.parametrize("kind", [*BASELINES, BPR])

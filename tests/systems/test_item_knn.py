@@ -50,16 +50,6 @@ def test_every_item_keeps_its_nearest_and_scores_are_sums_over_those_a_user_has(
     np.testing.assert_allclose(found.score_all(np.arange(data.n_users)), scores_UI, rtol=1e-5)
 
 
-def test_a_known_answer():
-    # a and b share two users, b and c one; of b's two neighbours only the nearer is kept.
-    data = Interactions.from_arrays([0, 0, 1, 1, 2, 2], list("ababbc"))
-    found = ItemKNN(neighbours=1, shrink=0.0)._solve(data, device=CPU)
-    a_b, b_c = 2 / math.sqrt(2 * 3), 1 / math.sqrt(3 * 1)
-    nothing = -math.inf
-    wanted_UI = [[a_b, a_b, b_c], [a_b, a_b, b_c], [a_b, nothing, b_c]]
-    np.testing.assert_allclose(found.score_all(np.arange(3)), wanted_UI, rtol=1e-5)
-
-
 def test_of_equally_near_items_the_first_are_kept():
     users, items = np.nonzero(np.ones((4, 6)))
     data = Interactions.from_arrays(users, items)
