@@ -141,7 +141,7 @@ def test_the_same_seed_gives_the_same_bytes_for_the_same_number_of_threads(kind,
 REFUSED = {
     BPR: {"dim": 0, "learning_rate": -1.0, "l2": -0.1, "n_negatives": 0, "batch_size": 0}
     | {"epochs": 0, "early_stopping__every": 0, "early_stopping__patience": 0}
-    | {"seed": -1, "device": "tpu", "engine": "warp drive"},
+    | {"seed": -1, "device": "tpu", "engine": "warp drive", "item_memory": -1.0},
     CML: {"margin": -1.0, "covariance": -1.0},
     DNS: {"candidates": 0},
     WARP: {"max_tries": 0, "margin": -1.0},

@@ -121,18 +121,6 @@ def test_all_rows_are_learned_with_the_weight_that_was_chosen(fitted, demo):
     assert recipe_of(model).trained.memory == chosen == model.recommender_.model.weight
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"item_memory": -1.0}, "item_memory must be"),
-        ({"item_memory": 1.0, "item_memory__neighbours": 0}, "neighbours must be"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused_before_data_is_read(settings, said):
-    with pytest.raises(UsageError, match=said):
-        recipe_of(sdgar.BPR(**settings)).check()
-
-
 def test_with_a_falling_rate_the_last_epoch_is_kept(small):
     quick = QUICK | {"epochs": 3, "learning_rate": 3.0}  # the metric falls, and training continues
     train, valid = sdgar.split(small.train)

@@ -99,14 +99,18 @@ def with_favourites(data: Interactions, scores_UI: np.ndarray) -> Interactions:
     return merge(data, new)
 
 
+def continued(rows: Interactions, before: Recommender, **settings) -> SDSoftmax:
+    """Train further from an earlier model."""
+    system = SDSoftmax(**SHORT, **settings)
+    return recipe_of(system).fit(Fit(rows=rows, before=before, protocol="warm", verbose=False))
+
+
 @pytest.mark.parametrize(("part", "had"), [("first", 4.0), ("second", 4.0), ("second", 0.0)])
 def test_new_rows_that_one_part_foretells_move_the_weight_towards_it(part, had, data, before):
     whole = before.model
     everyone = np.arange(data.n_users)
     rows = with_favourites(data, getattr(whole, part).score_all(everyone))
-    after = recipe_of(SDSoftmax(**SHORT)).fit(
-        Fit(rows=rows, before=with_weight(before, had), protocol="warm", verbose=False)
-    )
+    after = continued(rows, with_weight(before, had))
     weight = recipe_of(after).trained.memory
     assert weight < had if part == "first" else weight > had
     reported = after.recommender_.about["further"]["evidence"]
@@ -117,14 +121,10 @@ def test_new_rows_that_one_part_foretells_move_the_weight_towards_it(part, had, 
 
 def test_a_weight_that_is_given_stays_and_nothing_new_changes_nothing(data, before):
     rows = with_favourites(data, before.model.first.score_all(np.arange(data.n_users)))
-    after = recipe_of(SDSoftmax(**SHORT, item_memory=2.0)).fit(
-        Fit(rows=rows, before=before, protocol="warm", verbose=False)
-    )
+    after = continued(rows, before, item_memory=2.0)
     assert recipe_of(after).trained.memory == 2.0
     assert "evidence" not in after.recommender_.about["further"]
-    same = recipe_of(SDSoftmax(**SHORT)).fit(
-        Fit(rows=data, before=before, protocol="warm", verbose=False)
-    )
+    same = continued(data, before)
     assert recipe_of(same).trained.memory == 4.0
     assert "evidence" not in same.recommender_.about["further"]
 
@@ -132,11 +132,7 @@ def test_a_weight_that_is_given_stays_and_nothing_new_changes_nothing(data, befo
 def test_later_nights_count_with_those_before_them(data, before, tmp_path):
     everyone = np.arange(data.n_users)
     rows = with_favourites(data, before.model.second.score_all(everyone))
-    one = (
-        recipe_of(SDSoftmax(**SHORT))
-        .fit(Fit(rows=rows, before=before, protocol="warm", verbose=False))
-        .recommender_
-    )
+    one = continued(rows, before).recommender_
     saved = load(one.save(tmp_path / "model"))
     memory = recipe_of(SDSoftmax(**SHORT)).item_memory(rows)
     assert evidence_of(saved, rows, memory, METRIC).as_dict() == one.about["further"]["evidence"]

@@ -11,6 +11,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
 from sdgar.models.sum import Sum
+from sdgar.recommend.recommender import Recommender
+from sdgar.systems.base import Estimator
 from sdgar.systems.bpr import BPR
 from sdgar.systems.cml import CML
 from sdgar.systems.composed import Composed
@@ -55,14 +57,15 @@ def places(mine, theirs) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(at >= 0), at[at >= 0]
 
 
+def continued(system: Estimator, rows: Interactions, before: Recommender) -> Estimator:
+    """Train a system further from an earlier model."""
+    return recipe_of(system).fit(Fit(rows=rows, before=before, protocol="warm"))
+
+
 @pytest.mark.parametrize("name", sorted(MAKE))
 def test_steps_of_no_length_leave_what_is_known_where_it_was(name, data, before):
     old = before[name].recommender_
-    new = (
-        recipe_of(MAKE[name](warm_start__rate=1e-12))
-        .fit(Fit(rows=data, before=old, protocol="warm"))
-        .recommender_
-    )
+    new = continued(MAKE[name](warm_start__rate=1e-12), data, old).recommender_
     (now_U, was_U), (now_I, was_I) = (
         places(mine, theirs) for mine, theirs in ((old.users, data.users), (old.items, data.items))
     )
@@ -83,13 +86,11 @@ def test_steps_of_no_length_leave_what_is_known_where_it_was(name, data, before)
 @pytest.mark.parametrize("name", sorted(MAKE))
 def test_going_on_is_learning(name, data, before):
     first = before[name].recommender_
-    model = recipe_of(MAKE[name](warm_start__epochs=4, warm_start__rate=1.0)).fit(
-        Fit(rows=data, before=first, protocol="warm")
-    )
+    model = continued(MAKE[name](warm_start__epochs=4, warm_start__rate=1.0), data, first)
     losses = [record.loss for _, record in recipe_of(model).trained.log]
     assert len(losses) == 4
     assert losses[-1] < losses[0]
-    again = recipe_of(MAKE[name]()).fit(Fit(rows=data, before=model.recommender_, protocol="warm"))
+    again = continued(MAKE[name](), data, model.recommender_)
     assert again.recommender_.about["further"]["times"] == 2
 
 
@@ -147,9 +148,7 @@ def test_users_and_items_apart_from_all_others_start_somewhere(name, data, befor
         assert torch.isfinite(length_R).all()
         assert (length_R > 0).all()
     assert not torch.equal(found.user_UD[-1], found.user_UD[-2])
-    model = recipe_of(MAKE[name]()).fit(
-        Fit(rows=rows, before=before[name].recommender_, protocol="warm")
-    )
+    model = continued(MAKE[name](), rows, before[name].recommender_)
     assert len(model.recommend([902], k=3)) == 3
 
 
@@ -198,32 +197,21 @@ def test_rows_of_the_model_come_first_in_time_and_dislikes_of_today_take_them_ba
 
 def test_the_memory_is_solved_again_and_keeps_its_weight(data, yesterday):
     model = MAKE["sdsoftmax"](item_memory=3.0).fit(yesterday).recommender_
-    after = recipe_of(MAKE["sdsoftmax"](item_memory=None)).fit(
-        Fit(rows=data, before=model, protocol="warm")
-    )
+    after = continued(MAKE["sdsoftmax"](item_memory=None), data, model)
     found = after.recommender_.model
     assert isinstance(found, Sum)
     assert found.weight == recipe_of(after).trained.memory == 3.0
     assert found.second.history.items_E.tolist() == data.items_E.tolist()
     fresh = MAKE["sdsoftmax"](item_memory=3.0).fit(data).recommender_.model
     assert_array_equal(found.second.weight_II.weights(), fresh.second.weight_II.weights())
-    without = recipe_of(MAKE["sdsoftmax"](item_memory=None)).fit(
-        Fit(rows=data, before=before_without(model), protocol="warm")
-    )
+    vectors = model.with_model(model.model.first, model.about)
+    without = continued(MAKE["sdsoftmax"](item_memory=None), data, vectors)
     assert not isinstance(without.recommender_.model, Sum)
-
-
-def before_without(model):
-    """The same model without its memory."""
-    return model.with_model(model.model.first, model.about)
 
 
 def test_a_system_without_epochs_is_computed_again(data, yesterday):
     model = EASE().fit(yesterday).recommender_
-    one, two = (
-        recipe_of(EASE()).fit(Fit(rows=data, before=model, protocol="warm")),
-        EASE().fit(data),
-    )
+    one, two = continued(EASE(), data, model), EASE().fit(data)
     assert_array_equal(one.recommender_.model.weight_II, two.recommender_.model.weight_II)
 
 
@@ -231,18 +219,15 @@ def test_what_cannot_go_on_says_so(data, yesterday, before):
     with pytest.raises(UsageError, match="training of irgan cannot continue"):
         recipe_of(IRGAN()).require_warm_start()
     recipe_of(IRGAN(side="discriminator")).require_warm_start()
+    network = Composed(discriminator="lightgcn", sampler="uniform", objective="bpr")
     with pytest.raises(UsageError, match="training of composed cannot continue"):
-        recipe_of(
-            Composed(discriminator="lightgcn", sampler="uniform", objective="bpr")
-        ).require_warm_start()
+        recipe_of(network).require_warm_start()
     with pytest.raises(UsageError, match="vectors of the earlier model have 3 coordinates"):
-        recipe_of(MAKE["bpr"](dim=4)).fit(
-            Fit(rows=data, before=before["bpr"].recommender_, protocol="warm")
-        )
+        continued(MAKE["bpr"](dim=4), data, before["bpr"].recommender_)
     fields = {"user": [1, 1, 2, 3], "daypart": ["day", "night", "day", "night"]}
     rows = Interactions.from_contexts(fields, [0, 1, 1, 2])
     context = MAKE["bpr"]().fit(rows)
     with pytest.raises(UsageError, match="a context has several fields"):
-        recipe_of(MAKE["bpr"]()).fit(Fit(rows=rows, before=context.recommender_, protocol="warm"))
+        continued(MAKE["bpr"](), rows, context.recommender_)
     with pytest.raises(UsageError, match="only models whose context is the user"):
         context.partial_fit(rows)
