@@ -77,7 +77,7 @@ def problem(
     return Problem(g_UI, generator, temperature)
 
 
-def closed_form(**changes) -> ClosedForm:
+def closed_form(*, temperature: float = 1.0, **changes) -> ClosedForm:
     """The update as printed, unless a test changes it."""
     printed = {
         "lambda_x": 0.1,
@@ -87,7 +87,8 @@ def closed_form(**changes) -> ClosedForm:
         "integrand": "deviation",
         "calibration": "literal",
     }
-    return ClosedForm(temperature=1.0, settings=ClosedFormSettings(**(printed | changes)))
+    settings = ClosedFormSettings(**(printed | changes))
+    return ClosedForm(temperature=temperature, settings=settings)
 
 
 def sample_sets(p: Problem, context: int, size: int, sets: int, *, seed: int) -> Negatives:
