@@ -12,9 +12,10 @@ rows outweigh all others. So a column of counts is used only on request, and is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
 
 _MOST_OVER_MEAN = 10
-_HALF = 26
-"""The bits of the lower half of a significand of 53 bits."""
-_BLOCK = 1 << 20
-"""The numbers that are summed at once: sums of as many halves stay exact in float64."""
 _K, _B = 100.0, 0.8
 """The constants of BM25, as the library implicit has them in its tutorial on plays of artists."""
 
@@ -74,14 +71,15 @@ class Weighing:
     def __init__(self, parts: Sequence[Weighted], n_items: int, how: str) -> None:
         self._n_items = n_items
         self._by_rule = how == "auto"
-        n, total, low, high = 0, Fraction(0), np.inf, -np.inf
+        n, low, high = 0, np.inf, -np.inf
         for part in parts:
             raw_E = _raw(part)
-            n, total = n + len(raw_E), total + exact_sum(raw_E)
-            low, high = raw_E.min(initial=low), raw_E.max(initial=high)
+            n, low, high = n + len(raw_E), raw_E.min(initial=low), raw_E.max(initial=high)
         self._raw_range = _shown(low, high)
-        auto = "raw" if high <= _MOST_OVER_MEAN * float(total / n) else "log"
-        self._how = auto if self._by_rule else how
+        self._how = how
+        if self._by_rule:
+            is_even = high <= _MOST_OVER_MEAN * _sum(map(_raw, parts)) / n
+            self._how = "raw" if is_even else "log"
         self._norm_I: NDArray[np.float64] | None = None
         self._mean = 1.0
         if self.is_raw:
@@ -91,7 +89,7 @@ class Weighing:
             for part in parts:
                 length_I += np.bincount(part.items_E, _raw(part), minlength=n_items)
             self._norm_I = 1 - _B + _B * length_I / length_I.mean()
-        self._mean = float(sum((exact_sum(self._each(part)) for part in parts), Fraction(0)) / n)
+        self._mean = _sum(map(self._each, parts)) / n
 
     @property
     def is_raw(self) -> bool:
@@ -130,25 +128,10 @@ def _raw(part: Weighted) -> NDArray[np.float64]:
     return part.weight_E.astype(np.float64)
 
 
+def _sum(parts: Iterable[NDArray[np.float64]]) -> float:
+    """Return the sum of all numbers, which does not depend on how they are cut into parts."""
+    return math.fsum(chain.from_iterable(parts))
+
+
 def _shown(low: float, high: float) -> str:
     return f"{low:.3g} to {high:.3g}"
-
-
-def exact_sum(values: NDArray[np.floating[Any]]) -> Fraction:
-    """Return Σ values without any rounding; the values are finite.
-
-    Each value is m · 2^e with an integer m of 53 bits. Both halves of m are added up for each
-    exponent e, which is exact.
-    """
-    total = Fraction(0)
-    for first in range(0, len(values), _BLOCK):
-        fraction, exponent = np.frexp(values[first : first + _BLOCK].astype(np.float64))
-        whole = (fraction * 2.0**53).astype(np.int64)
-        high, low = whole >> _HALF, whole & ((1 << _HALF) - 1)
-        least = int(exponent.min())
-        highs = np.bincount(exponent - least, high)
-        lows = np.bincount(exponent - least, low)
-        for at in np.flatnonzero((highs != 0) | (lows != 0)).tolist():
-            part = (int(highs[at]) << _HALF) + int(lows[at])
-            total += part * Fraction(2) ** (at + least - 53)
-    return total
