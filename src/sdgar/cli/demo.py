@@ -27,8 +27,7 @@ def demo(
     extended: Mapping[Any, Any],
 ) -> None:
     """Make data, train, compare with most-popular, save, draw, recommend."""
-    from sdgar.data.synthetic import generate
-    from sdgar.data.synthetic_shape import PRESETS
+    from sdgar.data.synthetic import PRESETS, generate
     from sdgar.runs.figures import draw_run
     from sdgar.runs.job import Job
     from sdgar.runs.run import RunData

@@ -91,8 +91,7 @@ def rehearse(system: str, settings: dict[str, Any]) -> None:
     """Run one epoch of a system on a few synthetic rows, if the loop has code for it."""
     import torch
 
-    from sdgar.data.synthetic import generate
-    from sdgar.data.synthetic_shape import Shape
+    from sdgar.data.synthetic import Shape, generate
     from sdgar.engines.fused.cpu import FusedCpuEngine
     from sdgar.systems.learner import Learner
     from sdgar.systems.make import make_again

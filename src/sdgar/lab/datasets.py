@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from sdgar.data.read_options import ReadOptions
-from sdgar.data.synthetic_shape import PRESETS, Shape
+from sdgar.data.synthetic import PRESETS, Shape
 from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.storage.files import digest, disk_error
 

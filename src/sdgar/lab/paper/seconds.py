@@ -22,8 +22,7 @@ import torch
 
 from sdgar.contracts import Positives, System
 from sdgar.data.interactions import Interactions
-from sdgar.data.synthetic import generate
-from sdgar.data.synthetic_shape import PRESETS, Shape
+from sdgar.data.synthetic import PRESETS, Shape, generate
 from sdgar.engines.choose import choose_device, choose_engine
 from sdgar.lab.paper import sheets
 from sdgar.lab.paper.chosen import NAMES, TITLES
