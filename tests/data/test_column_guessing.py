@@ -27,7 +27,6 @@ from sdgar.errors import DataError, UsageError
         ("visitorid event itemid", "visitorid", "itemid", None, None),
         ("userID artistID weight", "userID", "artistID", None, "weight"),
         ("plays song_id remark uid", "uid", "song_id", None, "plays"),
-        ("wer was", "wer", "was", None, None),
     ],
     ids=lambda value: value if isinstance(value, str) else "-",
 )
@@ -39,11 +38,6 @@ def test_names_people_use_are_known(
     assert columns.weight is None
     assert columns.offered == (() if weight is None else (weight,))
     assert columns.guessed[:2] == ("user", "item")
-
-
-def test_two_unknown_columns_are_taken_by_position_and_that_is_said() -> None:
-    _, notes = resolve(["wer", "was"], ReadOptions())
-    assert "'wer' and 'was' are taken as user and item, by position" in notes[0]
 
 
 def test_what_is_named_is_not_guessed() -> None:
@@ -72,6 +66,7 @@ def test_two_columns_like_a_time_are_not_used_and_noted() -> None:
     [
         ("user_id session_id item", {}, "ambiguous_column", "'user_id' and 'session_id'"),
         ("user item sku", {}, "ambiguous_column", "--item-column NAME"),
+        ("wer was", {}, "missing_column", "Columns: wer, was"),
         ("wer was wann", {}, "missing_column", "Columns: wer, was, wann"),
         ("user was wann", {}, "missing_column", "which column is the item"),
         ("user item", {"user": "usr"}, "missing_column", "Did you mean 'user'?"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -165,28 +165,21 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
         raise UsageError(
             f"column {given['user']!r} cannot be both the user and the item.", code="same_column"
         )
-    guess = _Guess(names, taken=set(given.values()))
+    free = [name for name in names if name not in given.values()]
     notes: list[str] = []
     parts: dict[Role, str | None] = dict(given)
     for role in _optional(options):
-        parts.setdefault(role, guess.optional(role, notes))
-    parts["rating"] = _rating_column(guess, options, given)
+        parts.setdefault(role, _guess(role, free, notes))
+    parts["rating"] = _rating_column(free, options, given)
     _require_parts(parts, names, options)
-    user = given.get("user") or guess.needed("user")
-    item = given.get("item") or guess.needed("item")
-    if guess.by_position:
-        notes.append(
-            f"the two columns {names[0]!r} and {names[1]!r} are taken as user and item, by "
-            "position; say otherwise with --user-column and --item-column."
-        )
     columns = Columns(
-        user,
-        item,
+        given.get("user") or _needed("user", free, names),
+        given.get("item") or _needed("item", free, names),
         *(parts.get("weight"), parts.get("time"), parts["rating"], parts.get("kind")),
         fields=_fields(names, options),
     )
     unused = columns.weight is None and options.weight is None
-    offered = [n for n in guess.alike("weight") if unused and n not in columns.used.values()]
+    offered = [n for n in _alike("weight", free) if unused and n not in columns.used.values()]
     guessed = tuple(r for r in get_args(Role) if getattr(columns, r) and r not in given)
     return replace(columns, guessed=guessed, offered=tuple(offered)), tuple(notes)
 
@@ -227,7 +220,7 @@ def column_of(role: Literal["user", "item"], names: Sequence[str], options: Read
     named = _named(role, names, options)
     if named or len(names) == 1:
         return named or names[0]
-    return _Guess(names, taken=()).needed(role)
+    return _needed(role, names, names)
 
 
 def _fields(names: Sequence[str], options: ReadOptions) -> tuple[str, ...]:
@@ -250,54 +243,41 @@ def _missing(what: str, names: Sequence[str]) -> UsageError:
     return UsageError(f"{what} Columns: {listed}.", code="missing_column")
 
 
-class _Guess:
-    """The columns that look like a part and are not taken by another one."""
+def _alike(role: Role, free: Sequence[str]) -> list[str]:
+    """Return the free columns that are named like a part."""
+    known = KNOWN[role]
+    return [name for name in free if squash(name) in known]
 
-    def __init__(self, names: Sequence[str], taken: Collection[str]) -> None:
-        self._names = names
-        self._taken = taken
-        self.by_position = (
-            len(names) == 2
-            and not taken
-            and not any(squash(name) in known for name in names for known in KNOWN.values())
-            and all(name.isprintable() and re.fullmatch(r"[^\W\d][^\d]*", name) for name in names)
+
+def _guess(role: Role, free: Sequence[str], notes: list[str]) -> str | None:
+    """Return the one free column that looks like the part; of several none, with a note."""
+    found = _alike(role, free)
+    if len(found) > 1:
+        notes.append(
+            f"{' and '.join(found)} are all named like a {role}, so none is used; "
+            f"choose with --{role}-column."
         )
+    return found[0] if len(found) == 1 else None
 
-    def alike(self, role: Role) -> list[str]:
-        """Return the free columns that are named like a part."""
-        known = KNOWN[role]
-        return [n for n in self._names if squash(n) in known and n not in self._taken]
 
-    def optional(self, role: Role, notes: list[str]) -> str | None:
-        """Return the one column that looks like the part; of several none, with a note."""
-        found = self.alike(role)
-        if len(found) > 1:
-            notes.append(
-                f"{' and '.join(found)} are all named like a {role}, so none is used; "
-                f"choose with --{role}-column."
-            )
-        return found[0] if len(found) == 1 else None
-
-    def needed(self, role: Literal["user", "item"]) -> str:
-        """Return the one column that looks like the part; raise if there is none or several."""
-        if self.by_position:
-            return self._names[0 if role == "user" else 1]
-        found = self.alike(role)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(
-                f"{' and '.join(map(repr, found))} could all be the {role}. "
-                f"Choose one with --{role}-column NAME ({role}=… in Python).",
-                code="ambiguous_column",
-            )
-        if any(pattern.fullmatch(n) for pattern in (NUMBER, TIME, KEY) for n in self._names):
-            raise no_header(self._names, "the input")
-        raise _missing(
-            f"cannot find which column is the {role}. Name it with --{role}-column NAME "
-            f"({role}=… in Python).",
-            self._names,
+def _needed(role: Role, free: Sequence[str], names: Sequence[str]) -> str:
+    """Return the one free column that looks like the part; raise if there is none or several."""
+    found = _alike(role, free)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"{' and '.join(map(repr, found))} could all be the {role}. "
+            f"Choose one with --{role}-column NAME ({role}=… in Python).",
+            code="ambiguous_column",
         )
+    if any(pattern.fullmatch(n) for pattern in (NUMBER, TIME, KEY) for n in names):
+        raise no_header(names, "the input")
+    raise _missing(
+        f"cannot find which column is the {role}. Name it with --{role}-column NAME "
+        f"({role}=… in Python).",
+        names,
+    )
 
 
 def _named(role: Role, names: Sequence[str], options: ReadOptions) -> str | None:
@@ -311,11 +291,11 @@ def _named(role: Role, names: Sequence[str], options: ReadOptions) -> str | None
     raise _missing(f"there is no column {name!r} (--{role}-column).{hint}", names)
 
 
-def _rating_column(guess: _Guess, options: ReadOptions, given: dict[Role, str]) -> str | None:
+def _rating_column(free: Sequence[str], options: ReadOptions, given: dict[Role, str]) -> str | None:
     """Return the column of ratings, if a threshold needs one."""
     if options.min_rating is None:
         return None
-    alike = guess.alike("rating")
+    alike = _alike("rating", free)
     is_weight = squash(given.get("weight", "")) in KNOWN["rating"]
     if options.min_rating in ("auto", "unset"):
         rated = given.get("rating") or (alike[0] if alike else None)
