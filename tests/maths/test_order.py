@@ -10,14 +10,7 @@ from numpy.testing import assert_array_equal
 
 from sdgar import kernels
 from sdgar.machine import cores
-from sdgar.maths.order import (
-    by_pair,
-    distinct_pairs,
-    in_order,
-    later_last,
-    ranked,
-    sorted_rows,
-)
+from sdgar.maths.order import distinct_pairs, in_order, ranked, sorted_rows
 
 
 @pytest.mark.parametrize("end", [1, 7, 1 << 31, 1 << 54, 1 << 60, (1 << 63) - 1])
@@ -27,25 +20,6 @@ def test_an_order_is_that_of_a_stable_sort(end):
     order, found = in_order(numbers, end)
     assert order.tolist() == np.argsort(numbers, kind="stable").tolist()
     assert found.tolist() == sorted(numbers.tolist())
-
-
-@pytest.mark.parametrize("ends", [(30, 20), (1 << 31, 1 << 30), (1 << 32, 1 << 31)])
-def test_pairs_are_ordered_by_the_first_and_then_the_second(ends):
-    generator = np.random.default_rng(1)
-    first, second = (
-        generator.integers(0, 20, 2000) * (end // 20 if end > 100 else 1) for end in ends
-    )
-    order, key = by_pair(first, second, ends)
-    assert order.tolist() == np.lexsort((second, first)).tolist()
-    assert key.tolist() == (first * ends[1] + second)[order].tolist()
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=40))
-def test_rows_of_one_key_are_ordered_by_time_and_then_as_they_came(rows):
-    key, time = np.array(rows, np.int64).T
-    order = np.argsort(key, kind="stable")
-    last = np.append(np.diff(key[order]) != 0, True)
-    assert later_last(order, last, key[order], time).tolist() == np.lexsort((time, key)).tolist()
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,6 @@ from sdgar import kernels
 from sdgar.machine import cores
 
 _WORD = 64
-_GROUP_BITS = 8
-"""The highest bits of a number, by which numbers are put into groups: as many as uint8 has."""
 _SPREAD, _FEW = 4, 1 << 16
 """Ids are ranked by a table if it has fewer than so many places for each row, and a few more."""
 _BUCKET_BITS = 10
@@ -37,12 +35,12 @@ _DIGIT_BITS = 11
 def in_order(number_N: NDArray[np.int64], end: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return ``np.argsort(number_N, kind="stable")`` for numbers from 0 to end - 1, and these.
 
-    Numbers and places that do not fit into one word are first put into groups by their highest
-    bits, each of which needs fewer bits of both.
+    A number and its place are packed into one word, unless they need more than 64 bits.
     """
-    bits, width = len(number_N).bit_length(), (end - 1).bit_length()
-    if width + bits > _WORD:
-        return _by_groups(number_N, max(0, width - _GROUP_BITS))
+    bits = len(number_N).bit_length()
+    if (end - 1).bit_length() + bits > _WORD:
+        order_N = np.argsort(number_N, kind="stable")
+        return order_N, number_N[order_N]
     packed_N = number_N.astype(np.uint64)
     packed_N <<= np.uint64(bits)
     packed_N |= np.arange(len(number_N), dtype=np.uint64)
@@ -50,54 +48,6 @@ def in_order(number_N: NDArray[np.int64], end: int) -> tuple[NDArray[np.int64], 
     sorted_N = packed_N >> np.uint64(bits)
     packed_N &= np.uint64((1 << bits) - 1)
     return packed_N.view(np.int64), sorted_N.view(np.int64)
-
-
-def _by_groups(
-    number_N: NDArray[np.int64], shift: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the same, where all numbers of a group are equal but for so many bits."""
-    group_N = (number_N >> shift).astype(np.uint8)
-    order_N = np.argsort(group_N, kind="stable")  # of numbers so small it sorts by counting
-    sorted_N = np.empty(len(number_N), np.int64)
-    first = 0
-    for group, count in enumerate(np.bincount(group_N).tolist()):
-        part, first = slice(first, first + count), first + count
-        rows, lowest = order_N[part], group << shift
-        order, found = in_order(number_N[rows] - lowest, 1 << shift)
-        order_N[part], sorted_N[part] = rows[order], found + lowest
-    return order_N, sorted_N
-
-
-def by_pair(
-    first_N: NDArray[np.integer[Any]], second_N: NDArray[np.integer[Any]], ends: tuple[int, int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return ``np.lexsort((second_N, first_N))`` for numbers from 0 to an end each, and their keys.
-
-    The key of a pair is first · ends[1] + second. Keys are returned in that order.
-    """
-    key_N = first_N.astype(np.int64)
-    key_N *= ends[1]
-    key_N += second_N.astype(np.int64, copy=False)
-    return in_order(key_N, ends[0] * ends[1])
-
-
-def later_last(
-    order_N: NDArray[np.int64],
-    is_last_N: NDArray[np.bool_],
-    key_N: NDArray[np.int64],
-    time_N: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return ``np.lexsort((time_N, keys))``, given the stable order of the keys alone.
-
-    ``key_N`` has the keys in that order, and ``is_last_N`` marks the last row of each key. Only
-    rows whose key occurs more than once can change their places.
-    """
-    is_first_N = np.concatenate(([True], is_last_N[:-1]))
-    at = np.flatnonzero(~(is_first_N & is_last_N))
-    rows = order_N[at]
-    order_N = order_N.copy()
-    order_N[at] = rows[np.lexsort((time_N[rows], key_N[at]))]
-    return order_N
 
 
 def ranked(ids_N: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -173,10 +123,13 @@ def sorted_rows(
     """Sort rows whose numbers go from 0 to an end each; C = ends[1]."""
     if len(first_N) >= kernels.MANY_ROWS:
         return _sorted_by_kernels(first_N, second_N, ends, time_N, weight_N)
-    order_E, key_E = by_pair(first_N, second_N, ends)
-    rows = SortedRows(key_E, None, None)
-    if time_N is not None and not (is_last_E := rows.is_last_E).all():
-        order_E = later_last(order_E, is_last_E, key_E, time_N)
+    key_N = first_N.astype(np.int64) * ends[1] + second_N.astype(np.int64, copy=False)
+    order_E, key_E = in_order(key_N, ends[0] * ends[1])
+    if time_N is not None and not (is_last_E := SortedRows(key_E, None, None).is_last_E).all():
+        # Only rows whose key occurs more than once can change their places.
+        at = np.flatnonzero(~(is_last_E & np.append(True, is_last_E[:-1])))
+        rows = order_E[at]
+        order_E[at] = rows[np.lexsort((time_N[rows], key_E[at]))]
     return SortedRows(
         key_E,
         None if time_N is None else time_N[order_E],
