@@ -151,14 +151,8 @@ def test_the_affinity_of_this_process_counts(monkeypatch):
 
 def test_systems_that_know_no_affinity_use_all_cores(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.delattr(os, "process_cpu_count", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert cores.found().affinity == 6
-
-
-def test_newer_versions_of_python_count_cores_themselves(monkeypatch):
-    monkeypatch.setattr(os, "process_cpu_count", lambda: 5, raising=False)
-    assert cores.found().affinity == 5
 
 
 @pytest.mark.parametrize(

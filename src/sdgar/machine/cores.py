@@ -77,22 +77,18 @@ class Cores:
 def found() -> Cores:
     """Return the cores as they are now; only the quota is read once a process."""
     machine = os.cpu_count() or 1
-    return _cores(machine, _affinity() or machine)
+    requested = _requested.get() or _torch_threads(machine)
+    return Cores(machine, _affinity() or machine, _own_quota(), requested)
 
 
 def threads() -> int:
     """Return the number of threads to use now, whatever other processes use."""
-    usable = _affinity() or os.cpu_count() or 1
-    return _cores(usable, usable).threads
+    return found().threads
 
 
 def threads_now(most: int) -> int:
     """Return how many of so many threads have a core now; other processes may want the cores."""
     return worth_threads(_free.count(), most) if most > 1 else 1
-
-
-def _cores(machine: int, affinity: int) -> Cores:
-    return Cores(machine, affinity, _own_quota(), _requested.get() or _torch_threads(machine))
 
 
 def _torch_threads(machine: int) -> int:
@@ -170,11 +166,7 @@ def torch_aside() -> Iterator[None]:
 
 
 def _affinity() -> int | None:
-    for name in ("process_cpu_count", "sched_getaffinity"):  # Python 3.13; Linux
-        if (ask := getattr(os, name, None)) is not None:
-            answer = ask() if name == "process_cpu_count" else len(ask(0))
-            return int(answer) if answer else None
-    return None
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 @cache
@@ -188,15 +180,13 @@ def quota(root: Path) -> float | None:
     A group is bound by its quota and by the quotas of all groups above it. Version 2 writes
     "QUOTA PERIOD" into ``cpu.max``, version 1 has a file for each; "max" and -1 mean no bound.
     """
-    quotas = [q for folder in _groups(root) if (q := _quota_of(folder)) is not None]
+    quotas = filter(None, map(_quota_of, _groups(root)))
     return min(quotas, default=None)
 
 
 def _quota_of(group: Path) -> float | None:
-    whole = _text(group / "cpu.max").split()
-    parts = whole or [
-        _text(group / name).strip() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-    ]
+    first_version = (group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us")
+    parts = _text(group / "cpu.max").split() or [_text(path) for path in first_version]
     try:
         allowed, period = (float(part) for part in parts)
     except ValueError:  # "max", or there is no such file
@@ -207,18 +197,14 @@ def _quota_of(group: Path) -> float | None:
 def _groups(root: Path) -> Iterator[Path]:
     """Yield the folders of this process's groups, and of all groups above them."""
     for line in _text(root / "proc/self/cgroup").splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        _, controllers, path = f"{line}::".split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        names = [name for name in path.split("/") if name]
+        group = Path(path.rstrip(":").lstrip("/"))
+        # A container may see its own group as the top, and then the names lead nowhere.
+        groups = [Path()] if ".." in group.parts else [group, *group.parents]
         for tree in _TREES_OF_CPU if controllers else _TREES:
-            # A container may see its own group as the top, and then the names lead nowhere.
-            folder = root / tree
-            yield folder
-            for name in names if ".." not in names else ():
-                folder = folder / name
-                yield folder
+            yield from (root / tree / one for one in groups)
 
 
 def _text(path: Path) -> str:
@@ -266,21 +252,20 @@ class FreeCores:
             return math.inf
         if time.perf_counter() - before.clock >= _WINDOW and self._lock.acquire(blocking=False):
             try:
-                self._update()
+                self._before = now = self._use()
+                self._others = self._used_by_others(before, now)
             finally:
                 self._lock.release()
         return before.cores - self._others
 
-    def _update(self) -> None:
-        now, before = self._use(), self._before
-        self._before = now
-        if now is None or before is None or now.own < before.own:  # a process that was forked
-            return
-        if now.clock - before.clock > _LONG_AGO:
-            self._others = 0.0
-        elif now.clock > before.clock:
-            used = (now.everyone - before.everyone) - (now.own - before.own)
-            self._others = max(0.0, used / (now.clock - before.clock))
+    def _used_by_others(self, before: CoreUse, now: CoreUse | None) -> float:
+        if now is None or now.own < before.own:  # a process that was forked
+            return self._others
+        seconds = now.clock - before.clock
+        if not 0 < seconds <= _LONG_AGO:
+            return 0.0
+        used = (now.everyone - before.everyone) - (now.own - before.own)
+        return max(0.0, used / seconds)
 
 
 def core_use() -> CoreUse | None:
