@@ -17,21 +17,12 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from sdgar._version import __version__
-from sdgar.errors import SdgarError
 from sdgar.serve.limits import LimitedApp
-from sdgar.serve.problems import (
-    Refused,
-    add_error_handlers,
-    bad_json,
-    bug,
-    invalid,
-    problem,
-    refusal_of,
-)
+from sdgar.serve.problems import add_error_handlers, problem, refusal_of
 from sdgar.serve.routes import recommendations
 from sdgar.serve.routes.common import ROUTERS, ServerState, require_json
 from sdgar.serve.schemas import ProblemDetails
@@ -179,29 +170,16 @@ class FastRecommend:
         try:
             self._state.access.allow(scope, "read")
             require_json(dict(scope["headers"]))
-            request = self._parse((await receive())["body"])
+            body = (await receive())["body"]
+            request = self._schema.validate_python(orjson.loads(body) if body else None)
             found = await self._state.service.recommend(request)
-        except Refused as refused:
-            await problem(refused)(scope, receive, send)
-            return
-        except SdgarError as error:
-            await problem(refusal_of(error))(scope, receive, send)
-            return
         except Exception as error:
-            await problem(bug(error))(scope, receive, send)
+            await problem(refusal_of(error))(scope, receive, send)
             return
         body = orjson.dumps(found)
         headers = [*self._HEADERS, (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
-
-    def _parse(self, body: bytes) -> Any:
-        try:
-            return self._schema.validate_python(orjson.loads(body) if body else None)
-        except orjson.JSONDecodeError as error:
-            raise bad_json(str(error)) from None
-        except ValidationError as error:
-            raise invalid(error.errors(include_url=False)) from None
 
 
 def page_routes() -> APIRouter:

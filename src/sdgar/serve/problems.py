@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -41,12 +42,22 @@ class Refused(Exception):  # noqa: N818 - it is an answer, not a mistake of the 
     """A request that is refused with a status, a stable code and a sentence."""
 
     def __init__(
-        self, status: int, detail: str, *, code: str | None = None, retry_after: float | None = None
+        self,
+        status: int,
+        detail: str,
+        *,
+        code: str | None = None,
+        retry_after: float | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status, self.detail = status, detail
         self.code = code or _CODES.get(status, "error")
-        self.retry_after = retry_after
+        self.headers = dict(headers or {})
+        if retry_after is not None:
+            self.headers["Retry-After"] = str(max(1, round(retry_after)))
+        if status == 401:
+            self.headers["WWW-Authenticate"] = "Bearer"
 
 
 def problem(refused: Refused) -> Response:
@@ -55,63 +66,45 @@ def problem(refused: Refused) -> Response:
         title=HTTPStatus(refused.status).phrase, status=refused.status, detail=refused.detail,
         code=refused.code,
     )  # fmt: skip
-    headers = {}
-    if refused.retry_after is not None:
-        headers["Retry-After"] = str(max(1, round(refused.retry_after)))
-    if refused.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return Response(
-        orjson.dumps(body.model_dump()), refused.status, headers=headers, media_type=MEDIA_TYPE
-    )
-
-
-def refusal_of(error: SdgarError) -> Refused:
-    """Return the refusal for an error of the library."""
-    return Refused(_STATUS.get(error.code, 422), str(error), code=error.code)
-
-
-def bug(error: Exception) -> Refused:
-    """Log an unexpected error, and return a refusal without its details."""
-    log.error("a request failed by a bug", exc_info=error)
-    return Refused(500, "The server made a mistake; its log has more.", code="bug")
+    content = orjson.dumps(body.model_dump())
+    return Response(content, refused.status, refused.headers, MEDIA_TYPE)
 
 
 def add_error_handlers(app: FastAPI) -> None:
     """Make an application answer every error as a problem."""
 
-    async def on_refused(request: Request, error: Any) -> Response:
-        return problem(error)
-
-    async def on_library_error(request: Request, error: Any) -> Response:
+    async def on_error(request: Request, error: Exception) -> Response:
         return problem(refusal_of(error))
 
-    async def on_invalid(request: Request, error: Any) -> Response:
-        return problem(invalid(error.errors()))
-
-    async def on_http_error(request: Request, error: Any) -> Response:
-        response = problem(Refused(error.status_code, str(error.detail)))
-        response.headers.update(error.headers or {})
-        return response
-
-    async def on_bug(request: Request, error: Any) -> Response:
-        return problem(bug(error))
-
-    app.add_exception_handler(Refused, on_refused)
-    app.add_exception_handler(SdgarError, on_library_error)
-    app.add_exception_handler(RequestValidationError, on_invalid)
-    app.add_exception_handler(HTTPException, on_http_error)
-    app.add_exception_handler(Exception, on_bug)
+    for kind in (Refused, SdgarError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, on_error)
 
 
-def bad_json(why: str) -> Refused:
-    """Return the refusal of a body that is not JSON."""
+def refusal_of(error: Exception) -> Refused:
+    """Return the refusal for an error; log one that is unexpected, and hide its details."""
+    match error:
+        case Refused():
+            return error
+        case SdgarError():
+            return Refused(_STATUS.get(error.code, 422), str(error), code=error.code)
+        case RequestValidationError() | ValidationError():
+            return _invalid(error.errors())
+        case orjson.JSONDecodeError():
+            return _bad_json(error)
+        case HTTPException():
+            return Refused(error.status_code, str(error.detail), headers=error.headers)
+    log.error("a request failed by a bug", exc_info=error)
+    return Refused(500, "The server made a mistake; its log has more.", code="bug")
+
+
+def _bad_json(why: object) -> Refused:
     return Refused(400, f"The body is not JSON: {why}.", code="bad_json")
 
 
-def invalid(errors: Sequence[Any]) -> Refused:
+def _invalid(errors: Sequence[Any]) -> Refused:
     """Return a refusal that names the first wrong fields, without their values (private data)."""
     if any(one["type"] == "json_invalid" for one in errors):
-        return bad_json(str(errors[0]["ctx"]["error"]))
+        return _bad_json(errors[0]["ctx"]["error"])
     places = dict.fromkeys(f"{_field(one['loc'])}: {one['msg']}" for one in errors)
     return Refused(422, "; ".join(list(places)[:5]) + ".", code="invalid")
 
