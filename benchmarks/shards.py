@@ -38,8 +38,15 @@ from numpy.typing import NDArray
 from common import machine, options_of, write_report
 from sdgar.data.building import RowAccount
 from sdgar.data.ids import id_arrays
-from sdgar.scale.shards.format import ShardRecord, write_arrays, write_described
-from sdgar.scale.shards.writing import shard_of, write_shard
+from sdgar.scale.shards.format import (
+    Manifest,
+    ShardRecord,
+    sums_of,
+    write_arrays,
+    write_manifest,
+    write_shard,
+)
+from sdgar.scale.shards.writing import shard_of
 from sdgar.storage import folders
 
 PART_ROWS = 5_000_000
@@ -106,17 +113,18 @@ def make_direct(
 
         parts = list(pool.map(make, range(n_shards)))
         rows = sum(part.rows for part in parts)
-        write_described(
-            folder,
-            kinds={"users": "int64", "items": "int64"},
+        write_arrays(folder, id_arrays(np.arange(n_items), "items"))
+        manifest = Manifest(
+            ids={"users": "int64", "items": "int64"},
             items=n_items,
-            parts=parts,
-            account=RowAccount(rows, rows),
             weights=False,
             times=False,
-            files=write_arrays(folder, id_arrays(np.arange(n_items), "items")),
-            about={"columns": "made up"},
+            account=RowAccount(rows, rows),
+            shards=tuple(parts),
+            files=sums_of(folder),
+            about={"columns": "synthetic"},
         )
+        write_manifest(folder, manifest)
 
 
 def _histories(

@@ -89,43 +89,11 @@ def test_any_limit_gives_the_bytes_of_the_solution_in_memory(tmp_path_factory, s
     same(found, wanted)
 
 
-def test_weights_of_the_same_rows_by_the_same_rule_are_solved_for_once(
-    shards, tmp_path, monkeypatch
-):
-    solved = []
-
-    class Counted(from_shards.OnThreads):
-        def weights(self):
-            solved.append(self)
-            return super().weights()
-
-    def found(shards, rule=RULE):
-        return item_weights_from_shards(shards, rule, work=tmp_path, memory=MUCH)
-
-    monkeypatch.setattr(from_shards, "OnThreads", Counted)
-    first = found(shards)
-    same(found(shards), first)
-    assert len(solved) == 1
-    rest, other = (Without(shards, np.array(rows)) for rows in ([0, 7], [0, 8]))
-    for number, (rows, rule) in enumerate(
-        [(rest, RULE), (other, RULE), (other, replace(RULE, l2=3.0)), (shards, RULE)], start=2
-    ):
-        again = [found(rows, rule), found(rows, rule)]
-        assert len(solved) == number
-        same(*again)
-        same(again[0], LocalItemWeights.solved(in_memory(rows), rule, device=CPU))
-
-
-@pytest.mark.parametrize("name", ["history.item.npy", "speaker.weight.npy", "made-of.json"])
-@pytest.mark.parametrize("left", [0, 7, 130])
-def test_weights_with_cut_files_are_solved_for_again(shards, tmp_path, name, left):
-    item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
-    path = tmp_path / from_shards.FOLDER / name
-    data = path.read_bytes()
-    path.unlink()  # what is mapped stays as it is
-    path.write_bytes(data[:left])
-    found = item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
-    same(found, LocalItemWeights.solved(in_memory(shards), RULE, device=CPU))
+def test_new_weights_replace_those_of_other_rows(shards, tmp_path):
+    rest = Without(shards, np.array([0, 7]))
+    for rows, rule in ((shards, RULE), (rest, RULE), (rest, replace(RULE, l2=3.0)), (shards, RULE)):
+        found = item_weights_from_shards(rows, rule, work=tmp_path, memory=MUCH)
+        same(found, LocalItemWeights.solved(in_memory(rows), rule, device=CPU))
 
 
 def test_the_model_scores_and_is_saved_as_one_in_memory(shards, tmp_path):
@@ -208,7 +176,7 @@ def test_a_folder_with_something_else_is_left_alone(shards, tmp_path):
     (tmp_path / "item-weights").mkdir()
     own = tmp_path / "item-weights" / "thesis.txt"
     own.write_text("mine")
-    with pytest.raises(UsageError, match=r"holds 'thesis\.txt', which is no part of item weights"):
+    with pytest.raises(UsageError, match=r"holds 'thesis\.txt', which is not part of the item weights of sdgar"):
         item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     assert own.read_text() == "mine"
 

@@ -55,7 +55,7 @@ def test_the_counted_bytes_exceed_what_was_measured_on_a_gpu():
         start_S1 = np.linspace(0, run["users"], run["shards"] + 1).astype(np.int64)
         like = {
             "n_users": run["users"], "n_items": run["items"], "n_shards": run["shards"],
-            "start_S1": start_S1, "has_weights": False, "described": SimpleNamespace(parts=parts),
+            "start_S1": start_S1, "has_weights": False, "described": SimpleNamespace(shards=parts),
         }  # fmt: skip
         made_up = type("Sizes", (), {**like, "__len__": lambda _, run=run: run["rows"]})()
         model = sdgar.SDSoftmax(dim=run["dim"], sampler__states=run["states"])

@@ -6,17 +6,14 @@
         speaker.start.npy   the weights of item j are start[j] to start[j + 1] - 1
         speaker.row.npy     the item to whose score each weight contributes
         speaker.weight.npy  the weights W
-        made-of.json        the rows and the rule that these are the weights of
 
 Until then there is a temporary folder next to it, which also holds the users of each item (4 bytes
 a row) and the neighbours of each item (12 k bytes an item). What a killed process leaves behind is
-removed by the next one. Weights of the same rows by the same rule are not solved for twice.
+removed by the next one.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +32,8 @@ from sdgar.storage.files import disk_error
 
 FOLDER = "item-weights"
 """The name of the folder of a model's arrays within the work folder."""
-_MADE_OF = "made-of.json"
 _KEPT = ("history.start", "history.item", "speaker.start", "speaker.row", "speaker.weight")
+_FILES = [f"{name}.npy" for name in _KEPT]
 
 
 def item_weights_from_shards(
@@ -58,11 +55,10 @@ def item_weights_from_shards(
     """
     of_kind("shards", shards, Shards, "Open them with sdgar.Shards.open(folder).")
     of_kind("memory", memory, int, "Give a number of bytes, such as 4 << 30.")
-    place, n_items = folders.place_of(a_path("work", work) / FOLDER), shards.n_items
-    _require_ours(place)
-    made_of = json.dumps({"rows": shards.digest, **asdict(rule)})
-    if (before := _found(place, made_of, shards)) is not None:
-        return before
+    n_items = shards.n_items
+    place = folders.require_free(
+        a_path("work", work) / FOLDER, overwrite=True, own=lambda _: _FILES, what="the item weights"
+    )
     block = block_of(memory, n_items, rule.k)
     try:
         with (
@@ -75,38 +71,9 @@ def item_weights_from_shards(
                 rule, items_of, n_items, block=block, place=files, progress=progress
             ).weights()
             files.keep(_KEPT)
-            (temporary / _MADE_OF).write_text(made_of, encoding="utf-8")
     except OSError as error:
         raise disk_error(place, error) from error
     return LocalItemWeights(History(items_of.start_R1, items_of.column_E), weight_II)
-
-
-def _require_ours(place: Path) -> None:
-    """Raise if there is a folder with anything but item weights."""
-    if place.exists() and not place.is_dir():
-        raise folders.in_the_way(place.parent, [place.name], "is not a folder")
-    there = {path.name for path in place.iterdir()} if place.exists() else set()
-    if others := sorted(there - {f"{name}.npy" for name in _KEPT} - {_MADE_OF}):
-        raise folders.in_the_way(place, others, "is no part of item weights")
-
-
-def _found(place: Path, made_of: str, shards: Shards) -> LocalItemWeights | None:
-    """Return the model that is there already, if it is this one.
-
-    Files that are missing, cut or of something else are no weights.
-    """
-    try:
-        if (place / _MADE_OF).read_text(encoding="utf-8") != made_of:
-            return None
-        start_U1, item_E, start_I1, row_E, weight_E = (
-            np.asarray(np.load(place / f"{name}.npy", mmap_mode="c")) for name in _KEPT
-        )
-    except (OSError, EOFError, ValueError):
-        return None
-    sizes = len(start_U1) - 1, len(item_E), len(start_I1) - 1, len(row_E)
-    if sizes != (shards.n_users, shards.n_rows, shards.n_items, len(weight_E)):
-        return None
-    return LocalItemWeights(History(start_U1, item_E), Rows(start_I1, row_E, weight_E))
 
 
 def _joined(shards: Shards, files: MappedArrays, progress: Progress) -> Rows:

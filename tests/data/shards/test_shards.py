@@ -153,7 +153,7 @@ def test_an_altered_file_is_named_when_it_is_verified(folder):
 
 def test_an_altered_manifest_is_refused(folder):
     path = folder / "manifest.json"
-    path.write_text(path.read_text().replace('"rows": 40', '"rows": 41'))
+    path.write_text(path.read_text().replace('"kept": 40', '"kept": 41'))
     assert str(path) in _refused(folder, "damaged")
 
 

@@ -152,7 +152,7 @@ def _facts(shards: Shards) -> dict[str, Any]:
         "rows_of_shards": shards.rows_S.tolist(),
         "has_times": shards.has_times,
         "has_weights": shards.has_weights,
-        "ids": shards.described.kinds,
+        "ids": shards.described.ids,
         "bytes": shards.file_bytes(),
         "digest": shards.digest,
         "about": shards.described.about,

@@ -13,10 +13,10 @@ folder, which appears in one rename when it is complete.
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -36,21 +36,19 @@ from sdgar.data.readers.survey import Decided, Survey
 from sdgar.data.weighting import Weighing
 from sdgar.errors import DataError, UsageError
 from sdgar.scale.shards.format import (
-    TIME,
     WEIGHT,
-    ShardRecord,
+    Manifest,
     file_of,
     folder_of,
     mapped,
+    seal_shard,
     sums_of,
     write_arrays,
-    write_described,
-    write_part,
-    write_plain,
+    write_manifest,
 )
 from sdgar.scale.shards.runs import Limits, RowsByShard, find_inputs, merged, write_ranks
 from sdgar.scale.shards.shards import Shards
-from sdgar.scale.shards.writing import require_free, require_shards, seen_arrays
+from sdgar.scale.shards.writing import arrays_of, require_free, require_shards
 from sdgar.storage import folders
 from sdgar.storage.files import disk_error
 
@@ -106,6 +104,7 @@ class _Build:
         self._folder, self._inputs, self._given = folder, inputs, options
         self._limits, self._progress = limits, progress
         self._notes = inputs.notes
+        self._counts: Counter[str] = Counter()
 
     def make(self, n_shards: int | None) -> None:
         """Fill the folder."""
@@ -121,11 +120,11 @@ class _Build:
         account = self._read(decided, rows)
         rows.require_within(self._limits)
         items = self._items(rows)
-        found = self._merge(rows, items)
+        parts = self._merge(rows, items)
         shutil.rmtree(runs)
         self._progress("ranks", 0, 1)
-        write_ranks([stage.folder for stage in found], rows.kind("user"))
-        self._finish(rows, account, found, len(items))
+        write_ranks([part.folder for part in parts], rows.kind("user"))
+        self._finish(rows, account, parts, len(items))
 
     def _survey(self) -> Decided:
         """Look at all rows once."""
@@ -185,35 +184,45 @@ class _Build:
             return Ids(items.to_numpy().astype(object))
         return Ids(items.to_numpy())
 
-    def _merge(self, rows: RowsByShard, items: Ids) -> list[_Stage]:
+    def _merge(self, rows: RowsByShard, items: Ids) -> list[_Part]:
         """Write the ids of items, and the rows of all shards with weights as they are."""
-        self._files = write_arrays(self._folder, id_arrays(items.values, "items"))
-        merging, stages = Merging(), list[_Stage]()
+        write_arrays(self._folder, id_arrays(items.values, "items"))
+        self._files = sums_of(self._folder)
+        merging, parts = Merging(), list[_Part]()
         for number in range(len(rows.rows_S)):
             self._progress("shards", number, len(rows.rows_S))
             data = merged(
                 rows.shard(number), rows.kind("user"), items, self._options.duplicates, merging
             )
-            stages.append(_Stage.write(folder_of(self._folder, number), data))
+            parts.append(_Part(folder_of(self._folder, number)))
+            parts[-1].folder.mkdir()
+            write_arrays(parts[-1].folder, arrays_of(data))
+            self._count(data)
         if self._inputs.columns.weight:
             merging.require()
-        return stages
+        return parts
+
+    def _count(self, data: Interactions) -> None:
+        """Count what is said of the rows of all shards."""
+        self._counts["duplicates"] += data.account.duplicates
+        if data.seen is not None:
+            neutral = 0 if data.seen_neutral_E is None else int(data.seen_neutral_E.sum())
+            self._counts["seen"] += len(data.seen.items_E)
+            self._counts["disliked"] += len(data.seen.items_E) - neutral
 
     def _finish(
-        self, rows: RowsByShard, account: RowAccount, stages: list[_Stage], n_items: int
+        self, rows: RowsByShard, account: RowAccount, parts: list[_Part], n_items: int
     ) -> None:
         """Transform weights, and write the manifests."""
-        columns, given = self._inputs.columns, self._given
+        columns, given, counts = self._inputs.columns, self._given, self._counts
         weights = columns.offer()
         if columns.weight is not None:
-            sentence = transform_weights(stages, n_items, given.weights or "auto")
+            sentence = transform_weights(parts, n_items, given.weights or "auto")
             weights = weights_sentence(columns.weight, sentence)
-        parts = []
-        for number, stage in enumerate(stages):
-            self._progress("sums", number, len(stages))
-            parts.append(stage.seal(number, len(stages)))
-        duplicates = sum(stage.duplicates for stage in stages)
-        seen = sum(stage.seen for stage in stages)
+        shards = []
+        for number in range(len(parts)):
+            self._progress("sums", number, len(parts))
+            shards.append(seal_shard(self._folder, number, len(parts)))
         least = self._options.min_rating
         about = {
             "columns": columns.sentence(),
@@ -224,101 +233,62 @@ class _Build:
             if columns.kind
             else "",
             "seen": seen_sentence(
-                seen,
-                seen - sum(stage.neutral for stage in stages),
+                counts["seen"],
+                counts["disliked"],
                 least if isinstance(least, int | float) and columns.rating else None,
                 given,
             ),
             "notes": self._notes,
         }
-        write_described(
-            self._folder,
-            kinds={"users": rows.kind("user"), "items": rows.kind("item")},
+        manifest = Manifest(
+            ids={"users": rows.kind("user"), "items": rows.kind("item")},
             items=n_items,
-            parts=parts,
-            account=replace(
-                account, kept=account.kept - duplicates, duplicates=account.duplicates + duplicates
-            ),
             weights=columns.weight is not None,
             times=columns.time is not None,
+            account=replace(
+                account,
+                kept=account.kept - counts["duplicates"],
+                duplicates=account.duplicates + counts["duplicates"],
+            ),
+            shards=tuple(shards),
             files=self._files,
             about=about,
         )
+        write_manifest(self._folder, manifest)
 
 
 @dataclass(frozen=True)
-class _Stage:
+class _Part:
     """The merged rows of a shard on disk, without a manifest; a part of what is weighted."""
 
     folder: Path
     """The place of its files."""
-    users: int
-    """The number of its users."""
-    rows: int
-    """The number of its rows."""
-    seen: int
-    """The number of pairs that its users know and dislike."""
-    neutral: int
-    """The number of pairs in ``seen`` that do not count against their item."""
-    duplicates: int
-    """The number of rows that repeated a pair of an earlier row."""
-
-    @classmethod
-    def write(cls, folder: Path, data: Interactions) -> Self:
-        """Write the arrays of a shard but for the numbers of its users in a load in RAM."""
-        arrays: dict[str, NDArray[Any]] = {
-            "indptr": data.indptr_U1,
-            "items": data.items_E,
-            **id_arrays(data.users.values, "users"),
-            **seen_arrays(data.seen, data.seen_time_E, data.seen_neutral_E),
-        }
-        if data.weight_E is not None:
-            arrays[WEIGHT] = data.weight_E
-        if data.time_E is not None:
-            arrays[TIME] = data.time_E
-        folder.mkdir()
-        write_plain(folder, arrays)
-        return cls(
-            folder,
-            data.n_users,
-            len(data),
-            0 if data.seen is None else len(data.seen.items_E),
-            0 if data.seen_neutral_E is None else int(data.seen_neutral_E.sum()),
-            data.account.duplicates,
-        )
 
     @property
     def indptr_U1(self) -> NDArray[np.int64]:
         """The rows of user u are ``indptr_U1[u]`` to ``indptr_U1[u + 1] - 1``."""
-        return mapped(self.folder, "indptr", "int64", None)
+        return mapped(self.folder, "indptr", "int64")
 
     @property
     def items_E(self) -> NDArray[np.int32]:
         """The item of each row."""
-        return mapped(self.folder, "items", "int32", None)
+        return mapped(self.folder, "items", "int32")
 
     @property
     def weight_E(self) -> NDArray[np.float32]:
         """The weight of each row."""
-        return mapped(self.folder, WEIGHT, "float32", None)
-
-    def seal(self, number: int, of: int) -> ShardRecord:
-        """Write the manifest of the shard."""
-        sizes = (self.users, self.rows, self.seen)
-        part = write_part(self.folder, number, of, sizes, sums_of(self.folder))
-        folders.sync(self.folder)
-        return part
+        return mapped(self.folder, WEIGHT, "float32")
 
 
-def transform_weights(stages: list[_Stage], n_items: int, how: str) -> str:
+def transform_weights(parts: list[_Part], n_items: int, how: str) -> str:
     """Transform the weights of all shards, and return what was done in words."""
-    decided = Weighing(stages, n_items, how)
+    decided = Weighing(parts, n_items, how)
     if decided.is_raw:
         return decided.sentence()
     low, high = np.inf, -np.inf
-    for stage in stages:
-        tamed_E = decided.tamed(stage)
+    for part in parts:
+        tamed_E = decided.tamed(part)
         low, high = tamed_E.min(initial=low), tamed_E.max(initial=high)
-        file_of(stage.folder, WEIGHT).unlink()
-        write_plain(stage.folder, {WEIGHT: tamed_E})
+        file_of(part.folder, WEIGHT).unlink()
+        write_arrays(part.folder, {WEIGHT: tamed_E})
     return decided.sentence(f"{low:.3g} to {high:.3g}")

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +39,7 @@ Files = dict[str, dict[str, Any]]
 """The size and the SHA-256 of each file by its name."""
 
 
-def write_arrays(folder: Path, arrays: Arrays) -> Files:
-    """Write arrays as ``NAME.npy``, wait until the disk has them, and return their sums."""
-    write_plain(folder, arrays)
-    return sums_of(folder)
-
-
-def write_plain(folder: Path, arrays: Arrays) -> None:
+def write_arrays(folder: Path, arrays: Arrays) -> None:
     """Write arrays as ``NAME.npy``, and wait until the disk has them."""
     for name, array in arrays.items():
         with file_of(folder, name).open("xb") as file:
@@ -68,7 +63,7 @@ def sums_of(folder: Path) -> Files:
     }
 
 
-def write_manifest(folder: Path, table: Mapping[str, Any]) -> str:
+def _write_sealed(folder: Path, table: Mapping[str, Any]) -> str:
     """Write a sealed manifest, and return its seal."""
     manifest = sealed.with_seal(table)
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False)
@@ -93,7 +88,9 @@ def require_files(folder: Path, files: Any, *, verify: bool) -> None:
             sealed.check_file(path, files, contents=verify)
 
 
-def mapped(folder: Path, name: str, dtype: str | None, length: int | None) -> NDArray[Any]:
+def mapped(
+    folder: Path, name: str, dtype: str | None = None, length: int | None = None
+) -> NDArray[Any]:
     """Map an array into memory, read-only; raise if it is not of this type and length."""
     path = file_of(folder, name)
     remote.ensure(path)
@@ -127,8 +124,7 @@ HASH = "splitmix64-of-spelling"
 """The name of the hash of users by which they lie in shards; see ``writing.shard_of``."""
 FORMAT, SHARD_FORMAT = "sdgar-shards", "sdgar-shard"
 FORMAT_VERSION = 1
-WEIGHT, TIME, SEEN = "weight", "time", "seen.items"
-_KINDS = ("int64", "uint64", "text")
+WEIGHT, TIME = "weight", "time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,26 +145,34 @@ class ShardRecord:
 class Manifest:
     """What a folder of shards says of itself."""
 
-    users: int
-    """The number of users."""
+    ids: dict[str, Literal["int64", "uint64", "text"]]
+    """The types of the ids of users and items."""
     items: int
     """The number of items."""
-    rows: int
-    """The number of rows."""
-    kinds: dict[str, str]
-    """The types of the ids of users and items."""
-    has_weights: bool
+    weights: bool
     """True if rows have weights."""
-    has_times: bool
+    times: bool
     """True if rows have times."""
     account: RowAccount
     """What became of every row that was read."""
-    parts: tuple[ShardRecord, ...]
+    shards: tuple[ShardRecord, ...]
     """The shards, in order."""
-    about: dict[str, Any]
+    files: Files
+    """The files of the ids of items."""
+    about: dict[str, Any] = field(default_factory=dict)
     """What else is known: the columns, and how the rows came to be."""
-    seal: str
-    """The seal of the manifest, which depends on all that the folder holds."""
+    hash: str = HASH
+    """The name of the hash of users by which they lie in shards."""
+
+    @cached_property
+    def users(self) -> int:
+        """The number of users."""
+        return sum(shard.users for shard in self.shards)
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(shard.rows for shard in self.shards)
 
 
 def folder_of(path: Path, number: int) -> Path:
@@ -176,11 +180,22 @@ def folder_of(path: Path, number: int) -> Path:
     return path / f"shard-{number:05d}"
 
 
-def write_part(
-    folder: Path, number: int, of: int, sizes: tuple[int, int, int], files: Files
-) -> ShardRecord:
-    """Write the manifest of one shard, whose files are there; sizes are users, rows and seen."""
-    users, rows, seen = sizes
+def write_shard(folder: Path, number: int, of: int, arrays: Arrays) -> ShardRecord:
+    """Write the arrays of one shard and its manifest."""
+    place = folder_of(folder, number)
+    place.mkdir()
+    write_arrays(place, arrays)
+    return seal_shard(folder, number, of)
+
+
+def seal_shard(folder: Path, number: int, of: int) -> ShardRecord:
+    """Write the manifest of one shard, whose arrays are there."""
+    place = folder_of(folder, number)
+    files = sums_of(place)
+    users, rows, seen = (
+        len(mapped(place, name)) if file_of(place, name).exists() else 0
+        for name in ("rank", "items", "seen.items")
+    )
     table = {
         "format": SHARD_FORMAT,
         "format_version": FORMAT_VERSION,
@@ -191,7 +206,9 @@ def write_part(
         "seen": seen,
         "files": files,
     }
-    return ShardRecord(users, rows, seen, write_manifest(folder, table))
+    part = ShardRecord(users, rows, seen, _write_sealed(place, table))
+    folders.sync(place)
+    return part
 
 
 def is_shards(folder: Path) -> bool:
@@ -202,41 +219,17 @@ def is_shards(folder: Path) -> bool:
         return False
 
 
-def write_described(
-    folder: Path,
-    *,
-    kinds: Mapping[str, str],
-    items: int,
-    parts: Sequence[ShardRecord],
-    account: RowAccount,
-    weights: bool,
-    times: bool,
-    files: Files,
-    about: Mapping[str, Any],
-) -> None:
+def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of all shards, whose folders are there."""
-    table = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "hash": HASH,
-        "users": sum(part.users for part in parts),
-        "items": items,
-        "rows": sum(part.rows for part in parts),
-        "ids": dict(kinds),
-        "weights": weights,
-        "times": times,
-        "account": account.as_dict(),
-        "shards": [
-            {"users": p.users, "rows": p.rows, "seen": p.seen, "seal": p.seal} for p in parts
-        ],
-        "files": files,
-        "about": dict(about),
-    }
-    write_manifest(folder, table)
+    table = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(manifest)}
+    _write_sealed(folder, table)
 
 
-def read_described(folder: Path, *, verify: bool) -> Manifest:
-    """Read what a folder of shards says of itself; raise if a shard is not what it should be."""
+def read_manifest(folder: Path, *, verify: bool) -> tuple[Manifest, str]:
+    """Read what a folder of shards says of itself, and its seal.
+
+    Raise if a shard is not what it should be.
+    """
     path = folder / MANIFEST
     if not (path.exists() or path.is_symlink()):
         raise ArtifactError(
@@ -245,34 +238,24 @@ def read_described(folder: Path, *, verify: bool) -> Manifest:
             code="not_shards",
         )
     table = _read(folder, FORMAT)
-    if table.get("hash") != HASH:
-        raise DamagedError(path, f"its users lie in shards by {table.get('hash')!r}, which is new")
+    seal = str(table.pop(sealed.SEAL))
     match table:
-        case {
-            "users": int(users),
-            "items": int(items),
-            "rows": int(rows),
-            "ids": {"users": str(of_users), "items": str(of_items)},
-            "weights": bool(weights),
-            "times": bool(times),
-            "shards": list(listed),
-            "about": dict(about),
-        } if listed and of_users in _KINDS and of_items in _KINDS:
-            pass
+        case {"shards": [_, *_] as listed, "ids": {"users": _, "items": _}}:
+            table["shards"] = tuple(read_record(path, ShardRecord, part) for part in listed)
         case _:
             raise DamagedError(path, "it does not say what the shards hold")
-    account = _account(path, table.get("account"))
-    parts = tuple(read_record(path, ShardRecord, part) for part in listed)
-    if sum(p.users for p in parts) != users or sum(p.rows for p in parts) != rows:
-        raise DamagedError(path, "its shards have not as many users and rows as it says")
-    if account.kept != rows:
-        raise DamagedError(path, f"it has {rows:,} rows, and its account keeps {account.kept:,}")
-    require_files(folder, table.get("files"), verify=verify)
-    for number, part in enumerate(parts):
-        _require_part(folder_of(folder, number), number, len(parts), part, verify=verify)
-    kinds = {"users": of_users, "items": of_items}
-    seal = str(table[sealed.SEAL])
-    return Manifest(users, items, rows, kinds, weights, times, account, parts, about, seal)
+    table["account"] = _account(path, table.get("account"))
+    found = read_record(path, Manifest, table)
+    if found.hash != HASH:
+        raise DamagedError(path, f"its users lie in shards by {found.hash!r}, which is new")
+    if found.account.kept != found.rows:
+        raise DamagedError(
+            path, f"it has {found.rows:,} rows, and its account keeps {found.account.kept:,}"
+        )
+    require_files(folder, found.files, verify=verify)
+    for number, part in enumerate(found.shards):
+        _require_part(folder_of(folder, number), number, len(found.shards), part, verify=verify)
+    return found, seal
 
 
 def _require_part(folder: Path, number: int, of: int, part: ShardRecord, *, verify: bool) -> None:
@@ -293,12 +276,10 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
     """Read a manifest; raise if it is of another format or version, or was changed."""
     path = folder / MANIFEST
     table = sealed.read_table(path)
-    if table.get("format") != name:
-        raise ArtifactError(
-            f"{path} describes {table.get('format')!r}, and not shards.",
-            code="not_shards",
-        )
-    version = table.get("format_version")
+    sealed_table = dict(table)
+    kind, version = (table.pop(key, None) for key in ("format", "format_version"))
+    if kind != name:
+        raise ArtifactError(f"{path} describes {kind!r}, and not shards.", code="not_shards")
     if version != FORMAT_VERSION:
         newer = isinstance(version, int) and version > FORMAT_VERSION
         cure = "Upgrade sdgar." if newer else "Write the shards again with this version."
@@ -306,7 +287,7 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
             f"{folder} has format version {version!r}, this sdgar reads {FORMAT_VERSION}. {cure}",
             code="format_version",
         )
-    sealed.check_seal(path, table)
+    sealed.check_seal(path, sealed_table)
     return table
 
 

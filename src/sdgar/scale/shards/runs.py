@@ -272,8 +272,8 @@ class _Texts(Sequence[str]):
     """Texts in a file, which are read from disk one or some at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self._offsets = mapped(folder, "users.offsets", "int64", None)
-        self._bytes = mapped(folder, "users.bytes", "uint8", None)
+        self._offsets = mapped(folder, "users.offsets", "int64")
+        self._bytes = mapped(folder, "users.bytes", "uint8")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -296,7 +296,7 @@ class _Texts(Sequence[str]):
 def write_ranks(shards: Sequence[Path], kind: str, at_once: int = AT_ONCE) -> None:
     """Write the number of each user in a load in RAM into the folder of each shard."""
     ids: list[Any] = [
-        _Texts(shard) if kind == "text" else mapped(shard, "users", kind, None) for shard in shards
+        _Texts(shard) if kind == "text" else mapped(shard, "users", kind) for shard in shards
     ]
     for folder, known in zip(shards, ids, strict=True):
         open_memmap(file_of(folder, "rank"), "w+", np.int64, (len(known),))

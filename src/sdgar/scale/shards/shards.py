@@ -23,7 +23,7 @@ from sdgar.scale.shards.format import (
     folder_of,
     has_file,
     mapped,
-    read_described,
+    read_manifest,
 )
 from sdgar.show import printed
 from sdgar.storage import remote
@@ -33,7 +33,7 @@ from sdgar.storage.sealed import MANIFEST, read_table
 def ids_in(folder: Path, side: str, kind: str, n: int) -> Ids:
     """Read the ids of one side of a folder; integers stay on disk until they are needed."""
     names = [f"{side}.offsets", f"{side}.bytes"] if kind == "text" else [side]
-    arrays = {name: mapped(folder, name, None, None) for name in names}
+    arrays = {name: mapped(folder, name) for name in names}
     return read_ids(folder, arrays, side, kind, n)
 
 
@@ -46,7 +46,7 @@ class Shard:
     def __init__(self, shards: Shards, number: int) -> None:
         self.of = shards
         """The shards that this is one of."""
-        self._part = shards.described.parts[number]
+        self._part = shards.described.shards[number]
         self.number = number
         self.folder = folder_of(shards.folder, number)
 
@@ -92,7 +92,7 @@ class Shard:
     @property
     def users(self) -> Ids:
         """The ids of the users, read again each time."""
-        return ids_in(self.folder, "users", self.of.described.kinds["users"], self.n_users)
+        return ids_in(self.folder, "users", self.of.described.ids["users"], self.n_users)
 
     @cached_property
     def seen(self) -> History | None:
@@ -151,9 +151,11 @@ class Shards(printed.Described):
     True
     """
 
-    def __init__(self, folder: Path, described: Manifest) -> None:
+    def __init__(self, folder: Path, described: Manifest, digest: str) -> None:
         self.folder = folder
         self.described = described
+        self.digest = digest
+        """The SHA-256 of what the manifest says, and thus of all that the shards hold."""
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> Shards:
@@ -163,7 +165,7 @@ class Shards(printed.Described):
         an address such as s3://bucket/events.shards, of which files are fetched as they are needed.
         """
         folder = remote.fetched(path)
-        return cls(folder, read_described(folder, verify=verify))
+        return cls(folder, *read_manifest(folder, verify=verify))
 
     @classmethod
     def write(
@@ -191,27 +193,22 @@ class Shards(printed.Described):
     @property
     def n_shards(self) -> int:
         """The number of shards."""
-        return len(self.described.parts)
+        return len(self.described.shards)
 
     @property
     def has_weights(self) -> bool:
         """True if rows have weights."""
-        return self.described.has_weights
+        return self.described.weights
 
     @property
     def has_times(self) -> bool:
         """True if rows have times."""
-        return self.described.has_times
+        return self.described.times
 
     @property
     def account(self) -> RowAccount:
         """The account of all rows that were read."""
         return self.described.account
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of what the manifest says, and thus of all that the shards hold."""
-        return self.described.seal
 
     @property
     def fields(self) -> None:
@@ -220,17 +217,17 @@ class Shards(printed.Described):
     @cached_property
     def items(self) -> Ids:
         """The ids of the items, as in a load in RAM."""
-        return ids_in(self.folder, "items", self.described.kinds["items"], self.n_items)
+        return ids_in(self.folder, "items", self.described.ids["items"], self.n_items)
 
     @cached_property
     def start_S1(self) -> NDArray[np.int64]:
         """The number of the first user of each shard, where users count shard by shard."""
-        return np.cumsum([0, *(part.users for part in self.described.parts)], dtype=np.int64)
+        return np.cumsum([0, *(part.users for part in self.described.shards)], dtype=np.int64)
 
     @cached_property
     def rows_S(self) -> NDArray[np.int64]:
         """The number of rows of each shard."""
-        return np.array([part.rows for part in self.described.parts], np.int64)
+        return np.array([part.rows for part in self.described.shards], np.int64)
 
     def __len__(self) -> int:
         """Return the number of rows of all shards."""

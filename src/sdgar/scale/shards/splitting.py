@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.building import RowAccount
 from sdgar.data.history import History
 from sdgar.data.ids import Ids, id_arrays
+from sdgar.data.interactions import Interactions
 from sdgar.data.splits import share_of
 from sdgar.data.splits.single import (
     by_time_in_words,
@@ -28,9 +30,9 @@ from sdgar.data.splits.single import (
     require_both,
 )
 from sdgar.errors import UsageError
-from sdgar.scale.shards.format import ShardRecord, write_arrays, write_described
+from sdgar.scale.shards.format import sums_of, write_arrays, write_manifest, write_shard
 from sdgar.scale.shards.shards import Shard, Shards, row_numbers
-from sdgar.scale.shards.writing import require_free, seen_arrays, write_shard
+from sdgar.scale.shards.writing import arrays_of, require_free
 from sdgar.storage import folders
 from sdgar.storage.files import disk_error
 
@@ -187,40 +189,40 @@ def _write(
         user_R[shard.rank_U] = _count(shard.indptr_U1, keep_E) > 0
     number_I, number_R = np.cumsum(item_I) - 1, np.cumsum(user_R) - 1
     items = Ids(shards.items.values[item_I])
-    files = write_arrays(folder, id_arrays(items.values, "items"))
-    parts: list[ShardRecord] = []
+    write_arrays(folder, id_arrays(items.values, "items"))
+    files, parts = sums_of(folder), []
     for shard in shards:
         keep_E = kept(shard.number)
         is_user_U = user_R[shard.rank_U]
-        arrays: dict[str, NDArray[Any]] = {
-            "indptr": _indptr(_count(shard.indptr_U1, keep_E)[is_user_U]),
-            "items": number_I[shard.items_E[keep_E]].astype(np.int32),
-            "rank": number_R[shard.rank_U[is_user_U]],
-            **id_arrays(shard.users.values[is_user_U], "users"),
-        }
-        if shard.weight_E is not None:
-            arrays["weight"] = shard.weight_E[keep_E]
-        if shard.time_E is not None:
-            arrays["time"] = shard.time_E[keep_E]
-        arrays |= _seen(shard, is_user_U, item_I, number_I, seen_before)
+        weight_E, time_E = shard.weight_E, shard.time_E
+        count = int(keep_E.sum())
+        data = Interactions(
+            users=Ids(shard.users.values[is_user_U]),
+            items=items,
+            indptr_U1=_indptr(_count(shard.indptr_U1, keep_E)[is_user_U]),
+            items_E=number_I[shard.items_E[keep_E]].astype(np.int32),
+            account=RowAccount(count, count),
+            weight_E=None if weight_E is None else weight_E[keep_E],
+            time_E=None if time_E is None else time_E[keep_E],
+            **_seen(shard, is_user_U, item_I, number_I, seen_before),
+        )
+        arrays = arrays_of(data) | {"rank": number_R[shard.rank_U[is_user_U]]}
         parts.append(write_shard(folder, shard.number, shards.n_shards, arrays))
     left_out = shards.n_rows - sum(part.rows for part in parts)
     before = shards.account
-    write_described(
-        folder,
-        kinds=shards.described.kinds,
-        items=len(items),
-        parts=parts,
-        account=replace(
-            before,
-            kept=before.kept - left_out,
-            filtered={**before.filtered, reason: before.filtered.get(reason, 0) + left_out},
-        ),
-        weights=shards.has_weights,
-        times=shards.has_times,
-        files=files,
-        about={**shards.described.about, "split": how},
+    account = replace(
+        before,
+        kept=before.kept - left_out,
+        filtered={**before.filtered, reason: before.filtered.get(reason, 0) + left_out},
     )
+    about = {**shards.described.about, "split": how}
+    write_manifest(
+        folder,
+        replace(
+            shards.described, items=len(items), account=account, shards=tuple(parts), files=files,
+            about=about,
+        ),
+    )  # fmt: skip
 
 
 def _seen(
@@ -229,7 +231,7 @@ def _seen(
     item_I: NDArray[np.bool_],
     number_I: NDArray[np.int64],
     before: int | None,
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Any]:
     """Return the pairs that users know and dislike, of users and items that have rows."""
     if shard.seen is None:
         return {}
@@ -237,13 +239,12 @@ def _seen(
     if before is not None and shard.seen_time_E is not None:
         keep_E &= shard.seen_time_E < before
     counts = _count(shard.seen.indptr_U1, keep_E)[is_user_U]
-    seen = History(_indptr(counts), number_I[shard.seen.items_E[keep_E]].astype(np.int32))
     time_E, neutral_E = shard.seen_time_E, shard.seen_neutral_E
-    return seen_arrays(
-        seen,
-        None if time_E is None else time_E[keep_E],
-        None if neutral_E is None else neutral_E[keep_E],
-    )
+    return {
+        "seen": History(_indptr(counts), number_I[shard.seen.items_E[keep_E]].astype(np.int32)),
+        "seen_time_E": None if time_E is None else time_E[keep_E],
+        "seen_neutral_E": None if neutral_E is None else neutral_E[keep_E],
+    }
 
 
 def _count(indptr_U1: NDArray[np.int64], keep_E: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -52,7 +52,7 @@ class ShardBlocks(Sequence[Interactions]):
     def most(self) -> tuple[int, int]:
         """Return the most users and the most rows of a block, also with rows that are set aside."""
         starts = np.arange(0, self.shards.n_shards, self._together)
-        rows_S = np.array([part.rows for part in self.shards.described.parts], np.int64)
+        rows_S = np.array([part.rows for part in self.shards.described.shards], np.int64)
         rows = int(np.add.reduceat(rows_S, starts).max())
         return int(np.diff(self.start_B1).max()), rows
 
@@ -169,16 +169,12 @@ class Without(Shards):
 
     def __init__(self, shards: Shards, rows_E: NDArray[np.int64]) -> None:
         """Leave out these rows, by numbers counted shard by shard, ascending."""
-        super().__init__(shards.folder, shards.described)
+        rows = np.ascontiguousarray(rows_E, "<i8").tobytes()
+        digest = hashlib.sha256(shards.digest.encode() + rows).hexdigest()
+        super().__init__(shards.folder, shards.described, digest)
         self._whole, self._rows_E = shards, rows_E
         edges = np.searchsorted(rows_E, np.concatenate(([0], np.cumsum(shards.rows_S))))
         self._edges_S1 = edges
-
-    @cached_property
-    def digest(self) -> str:
-        """The SHA-256 of what is left: that of all shards, and which rows are left out."""
-        rows = np.ascontiguousarray(self._rows_E, "<i8").tobytes()
-        return hashlib.sha256(self._whole.digest.encode() + rows).hexdigest()
 
     @property
     def n_rows(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import at_least
+from sdgar.data.building import RowAccount
 from sdgar.data.history import History
-from sdgar.data.ids import id_arrays
+from sdgar.data.ids import Ids, id_arrays
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER
 from sdgar.errors import UsageError
 from sdgar.scale.shards.format import (
-    ShardRecord,
-    folder_of,
+    TIME,
+    WEIGHT,
+    Manifest,
     is_shards,
+    sums_of,
     write_arrays,
-    write_described,
-    write_part,
+    write_manifest,
+    write_shard,
 )
 from sdgar.storage import folders
 from sdgar.storage.files import disk_error
@@ -123,22 +125,23 @@ def write(data: Interactions, path: str | Path, n_shards: int, *, overwrite: boo
     shard_U = shard_of(data.users.values, n_shards)
     try:
         with folders.whole(place, replace=overwrite) as temporary:
-            files = write_arrays(temporary, id_arrays(data.items.values, "items"))
-            parts = [
-                _write_shard(data, np.flatnonzero(shard_U == number), temporary, number, n_shards)
-                for number in range(n_shards)
-            ]
-            write_described(
-                temporary,
-                kinds={"users": data.users.kind, "items": data.items.kind},
+            write_arrays(temporary, id_arrays(data.items.values, "items"))
+            files = sums_of(temporary)
+            parts = []
+            for number in range(n_shards):
+                users_S = np.flatnonzero(shard_U == number)
+                arrays = arrays_of(_of_users(data, users_S)) | {"rank": users_S}
+                parts.append(write_shard(temporary, number, n_shards, arrays))
+            manifest = Manifest(
+                ids={"users": data.users.kind, "items": data.items.kind},
                 items=data.n_items,
-                parts=parts,
-                account=data.account,
                 weights=data.weight_E is not None,
                 times=data.time_E is not None,
+                account=data.account,
+                shards=tuple(parts),
                 files=files,
-                about={},
             )
+            write_manifest(temporary, manifest)
     except OSError as error:
         raise disk_error(place, error) from error
     return place
@@ -159,54 +162,42 @@ def require_plain(data: Interactions) -> None:
         )
 
 
-def _write_shard(
-    data: Interactions, users_S: NDArray[np.int64], folder: Path, number: int, of: int
-) -> ShardRecord:
-    """Write the rows of some users as one shard."""
+def _of_users(data: Interactions, users_S: NDArray[np.int64]) -> Interactions:
+    """Return the rows of some users, in this order."""
+
+    def some(row_E: NDArray[np.int64], **arrays: NDArray[Any] | None) -> dict[str, Any]:
+        return {name: None if one is None else one[row_E] for name, one in arrays.items()}
+
     row_E, indptr_S1 = rows_of(data.indptr_U1, users_S)
-    arrays: dict[str, NDArray[Any]] = {
-        "indptr": indptr_S1,
-        "items": data.items_E[row_E],
-        "rank": users_S,
-        **id_arrays(data.users.at(users_S), "users"),
-    }
-    if data.weight_E is not None:
-        arrays["weight"] = data.weight_E[row_E]
-    if data.time_E is not None:
-        arrays["time"] = data.time_E[row_E]
+    found = some(row_E, items_E=data.items_E, weight_E=data.weight_E, time_E=data.time_E)
     if data.seen is not None:
-        row_E, indptr_S1 = rows_of(data.seen.indptr_U1, users_S)
-        times = None if data.seen_time_E is None else data.seen_time_E[row_E]
-        neutral = None if data.seen_neutral_E is None else data.seen_neutral_E[row_E]
-        arrays |= seen_arrays(History(indptr_S1, data.seen.items_E[row_E]), times, neutral)
-    return write_shard(folder, number, of, arrays)
+        row_E, seen_S1 = rows_of(data.seen.indptr_U1, users_S)
+        found["seen"] = History(seen_S1, data.seen.items_E[row_E])
+        found |= some(row_E, seen_time_E=data.seen_time_E, seen_neutral_E=data.seen_neutral_E)
+    return Interactions(
+        users=Ids(data.users.at(users_S)),
+        items=data.items,
+        indptr_U1=indptr_S1,
+        account=RowAccount(int(indptr_S1[-1]), int(indptr_S1[-1])),
+        **found,
+    )
 
 
-def seen_arrays(
-    seen: History | None, time_E: NDArray[np.int64] | None, neutral_E: NDArray[np.bool_] | None
-) -> dict[str, NDArray[Any]]:
-    """Return the arrays of pairs that users know and dislike; nothing if there are none."""
-    if seen is None or not len(seen.items_E):
-        return {}
-    arrays: dict[str, NDArray[Any]] = {"seen.indptr": seen.indptr_U1, "seen.items": seen.items_E}
-    if time_E is not None:
-        arrays["seen.time"] = time_E
-    if neutral_E is not None and neutral_E.any():
-        arrays["seen.neutral"] = neutral_E
-    return arrays
-
-
-def write_shard(
-    folder: Path, number: int, of: int, arrays: Mapping[str, NDArray[Any]]
-) -> ShardRecord:
-    """Write the arrays of one shard and its manifest."""
-    place = folder_of(folder, number)
-    place.mkdir()
-    files = write_arrays(place, arrays)
-    sizes = (len(arrays["rank"]), len(arrays["items"]), len(arrays.get("seen.items", ())))
-    part = write_part(place, number, of, sizes, files)
-    folders.sync(place)
-    return part
+def arrays_of(data: Interactions) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the shard with these rows, but for the numbers of users in RAM."""
+    arrays: dict[str, NDArray[Any] | None] = {
+        "indptr": data.indptr_U1,
+        "items": data.items_E,
+        WEIGHT: data.weight_E,
+        TIME: data.time_E,
+        **id_arrays(data.users.values, "users"),
+    }
+    seen, neutral_E = data.seen, data.seen_neutral_E
+    if seen is not None and len(seen.items_E):
+        arrays |= {"seen.indptr": seen.indptr_U1, "seen.items": seen.items_E}
+        arrays["seen.time"] = data.seen_time_E
+        arrays["seen.neutral"] = None if neutral_E is None or not neutral_E.any() else neutral_E
+    return {name: array for name, array in arrays.items() if array is not None}
 
 
 def rows_of(
