@@ -6,15 +6,12 @@ import hashlib
 import hmac
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sdgar.serve.problems import Refused
+from sdgar.serve.store import Key
+from sdgar.serve.store.records import ROLES
 
-if TYPE_CHECKING:
-    from sdgar.serve.store import Key
-
-ROLES = ("read", "write", "admin")
-"""The roles; each role includes the permissions of the roles before it."""
 _NO_KEY = "Send a valid API key: `Authorization: Bearer KEY` or `X-API-Key: KEY`."
 
 

@@ -11,12 +11,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sdgar.data.feedback import is_negative_kind
-
-if TYPE_CHECKING:
-    from sdgar.serve.store import Database, Event, Impression, StoredEvent
+from sdgar.serve.store import Database, Event, Impression
 
 _MOST_USERS = 1_000_000
 """The number of users in memory. The least recently active ones are dropped first, and are read
@@ -36,7 +34,7 @@ class RecentFeedback:
     disliked: tuple[str, ...] = ()
     """The items with a negative event last."""
 
-    def after(self, events: Iterable[Event | StoredEvent]) -> RecentFeedback:
+    def after(self, events: Iterable[Event]) -> RecentFeedback:
         """Return the feedback after these events; the newest event on an item counts."""
         liked, disliked = dict.fromkeys(self.liked), dict.fromkeys(self.disliked)
         for event in events:
@@ -46,7 +44,7 @@ class RecentFeedback:
         return RecentFeedback(tuple(liked)[-_MOST_ITEMS:], tuple(disliked)[-_MOST_ITEMS:])
 
 
-def is_negative(event: Event | StoredEvent) -> bool:
+def is_negative(event: Event) -> bool:
     """Return whether an event is negative, by its kind or by a weight below 0."""
     return is_negative_kind(event.kind) or (event.weight is not None and event.weight < 0)
 
@@ -56,7 +54,7 @@ class RecentEvents:
 
     def __init__(
         self,
-        read: Callable[[str], Sequence[Event | StoredEvent]],
+        read: Callable[[str], Sequence[Event]],
         *,
         most_users: int = _MOST_USERS,
     ) -> None:
@@ -65,9 +63,9 @@ class RecentEvents:
         self._dropped_some = False
         self._lock = Lock()
 
-    def add(self, events: Sequence[Event | StoredEvent]) -> None:
+    def add(self, events: Sequence[Event]) -> None:
         """Add events; an event may be added more than once."""
-        by_user: dict[str, list[Event | StoredEvent]] = {}
+        by_user: dict[str, list[Event]] = {}
         for event in events:
             by_user.setdefault(event.user, []).append(event)
         with self._lock:
@@ -105,8 +103,6 @@ class ImpressionLog:
         """Add the ranked lists that answer a request."""
         if self._database is None:
             return
-        from sdgar.serve.store import Impression
-
         now = time.time()
         for one in lists:
             if len(self._waiting) >= _MOST_WAITING:

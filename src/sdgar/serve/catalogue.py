@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.ids import Ids
 from sdgar.recommend.ranking import BlockedItems
 from sdgar.recommend.rules import Facts, Rules
 from sdgar.serve.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from sdgar.data.ids import Ids
-    from sdgar.serve.store import Database, Entry
-    from sdgar.serve.store.records import Side
+from sdgar.serve.store import Database, Entry, Side
 
 _MOST_CACHED = 200_000
 """The maximum number of entries in RAM."""

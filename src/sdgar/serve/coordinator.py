@@ -14,14 +14,11 @@ from __future__ import annotations
 import os
 import socket
 import time
-from typing import TYPE_CHECKING
 
 from sdgar.errors import SdgarError, UsageError
 from sdgar.serve.snapshot import Snapshot
-from sdgar.serve.swap import ServedModels, StagedModel
-
-if TYPE_CHECKING:
-    from sdgar.serve.store import Database, ModelRequest, ServerReport
+from sdgar.serve.store import Database, ModelRequest, ServerReport
+from sdgar.serve.swap import ServedModels
 
 LIVE_SECONDS = 10.0
 """A process counts as dead if its last report is older than this."""
@@ -36,7 +33,7 @@ class SwapCoordinator:
     def __init__(self, models: ServedModels, database: Database, group: str) -> None:
         self._models, self._database, self._group = models, database, group
         self._name = f"{group}{_SEPARATOR}{socket.gethostname()}-{os.getpid()}"
-        self._staged: StagedModel | None = None
+        self._staged: Snapshot | None = None
         request = database.requested_model(group)
         self._number = 0 if request is None else request.number
         """The number of the last request that this process has finished."""

@@ -7,16 +7,14 @@ is an SVG of a few shapes in the colour of its category.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections import Counter
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.recommend.recommender import Recommender
-
-if TYPE_CHECKING:
-    from sdgar.serve.store import Database, Entry
+from sdgar.serve.store import Database, Entry
 
 CATEGORIES = (
     "adventure", "comedy", "crime", "documentary", "drama", "fantasy", "mystery", "romance",
@@ -47,21 +45,16 @@ def fill(database: Database, model: Recommender) -> int:
 
 def entries(model: Recommender) -> list[Entry]:
     """Return a synthetic entry for every item."""
-    from sdgar.serve.store import Entry
-
-    group_I = _groups(model)
-    made: list[Entry] = []
-    names: dict[str, int] = {}
-    for item, group in zip(model.items.values.tolist(), group_I.tolist(), strict=True):
+    names: Counter[str] = Counter()
+    made = []
+    for item, group in zip(model.items.values.tolist(), _groups(model).tolist(), strict=True):
         digest = hashlib.sha256(f"sdgar demo {item}".encode()).digest()
         name = f"{_FIRST[digest[0] % len(_FIRST)]} {_SECOND[digest[1] % len(_SECOND)]}"
-        names[name] = names.get(name, 0) + 1
-        if names[name] > 1:
-            name = f"{name} {names[name]}"
+        names[name] += 1
         made.append(
             Entry(
                 id=str(item),
-                name=name,
+                name=name if names[name] == 1 else f"{name} {names[name]}",
                 picture=picture(digest, _HUES[group]),
                 categories=(CATEGORIES[group],),
                 features={"year": float(1980 + digest[2] % 45)},
@@ -71,32 +64,15 @@ def entries(model: Recommender) -> list[Entry]:
 
 
 def _groups(model: Recommender) -> NDArray[np.int64]:
-    """Return the group of each item, by deterministic k-means on the directions of vectors."""
+    """Return the group of each item: the signs of its vector along the three widest directions."""
     vectors = model.model.item_vectors()
-    n_items = len(model.items)
     if vectors is None:
-        return np.arange(n_items) % len(CATEGORIES)
-    item_ID = vectors.astype(np.float64)
-    item_ID = item_ID - item_ID.mean(axis=0)
-    item_ID /= np.linalg.norm(item_ID, axis=1, keepdims=True) + 1e-12
-    middle_GD = item_ID[_far_apart(item_ID, len(CATEGORIES))]
-    for _ in range(10):
-        group_I = (item_ID @ middle_GD.T).argmax(axis=1)
-        sums_GD = np.zeros_like(middle_GD)
-        np.add.at(sums_GD, group_I, item_ID)
-        middle_GD = sums_GD / (np.linalg.norm(sums_GD, axis=1, keepdims=True) + 1e-12)
-    found_I: NDArray[np.int64] = (item_ID @ middle_GD.T).argmax(axis=1)
-    return found_I
-
-
-def _far_apart(item_ID: NDArray[np.float64], n: int) -> list[int]:
-    """Return n items, each the least similar to the items before it."""
-    chosen = [0]
-    like_I = item_ID @ item_ID[0]
-    while len(chosen) < n:
-        chosen.append(int(like_I.argmin()))
-        like_I = np.maximum(like_I, item_ID @ item_ID[chosen[-1]])
-    return chosen
+        return np.arange(len(model.items)) % len(CATEGORIES)
+    item_ID = vectors.astype(np.float64) - vectors.mean(axis=0)
+    _, directions_DD = np.linalg.eigh(item_ID.T @ item_ID)
+    signs_I3 = item_ID @ directions_DD[:, -3:] > 0
+    group_I: NDArray[np.int64] = signs_I3 @ np.array([1, 2, 4])[-signs_I3.shape[1] :]
+    return group_I
 
 
 def picture(digest: bytes, hue: int) -> str:

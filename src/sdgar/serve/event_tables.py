@@ -53,8 +53,6 @@ class StoredEvents:
         """The columns of the store; ``weight`` is among them if any event has a weight."""
 
     def __enter__(self) -> Self:
-        from sdgar.serve.store import Database
-
         with ExitStack() as opening:
             self._store = opening.enter_context(Database.open(self._address, read_only=True))
             self._last = self._store.last_number()

@@ -31,6 +31,7 @@ from sdgar.serve.metrics import ServiceMetrics
 from sdgar.serve.routes.common import ServerState
 from sdgar.serve.service import Service, answer_batch
 from sdgar.serve.settings import ServerSettings
+from sdgar.serve.store import Database
 from sdgar.serve.swap import MAIN, ModelSource, ServedModels, is_model
 
 log = logging.getLogger("sdgar.serve")
@@ -46,8 +47,6 @@ def state_from(settings: ServerSettings) -> ServerState:
     """Load the models, open the store, and return the parts of a server."""
     database = None
     if settings.store is not None:
-        from sdgar.serve.store import Database
-
         database = Database.open(settings.store)
     keys = [] if database is None else database.keys()
     needed = settings.keys == "always" or (settings.keys == "auto" and bool(keys))

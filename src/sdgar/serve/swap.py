@@ -156,16 +156,6 @@ class Refusal:
     """The reason, as a sentence."""
 
 
-@dataclass(frozen=True)
-class StagedModel:
-    """A model that is loaded and checked, and does not answer yet."""
-
-    version: str
-    """The version of the model."""
-    snapshot: Snapshot
-    """The loaded model."""
-
-
 class ServedModels:
     """The models that answer now, and the way to activate others."""
 
@@ -253,7 +243,7 @@ class ServedModels:
         except (SdgarError, OSError) as error:
             raise self.refuse(variant, folder.name, str(error)) from error
 
-    def stage(self, variant: str, name: str) -> StagedModel:
+    def stage(self, variant: str, name: str) -> Snapshot:
         """Load a model and compare it with the current one; raise if it is refused."""
         folder = self._sources[variant].named(name)
         old = self.current.by_name[variant].snapshot
@@ -263,11 +253,11 @@ class ServedModels:
                 _compare(old, new)
         except (SdgarError, OSError, MemoryError) as error:
             raise self.refuse(variant, _label(folder), str(error)) from error
-        return StagedModel(new.version, new)
+        return new
 
-    def switch(self, variant: str, staged: StagedModel) -> Snapshot:
+    def switch(self, variant: str, new: Snapshot) -> Snapshot:
         """Activate a staged model; running requests finish on the old one."""
-        new, old = staged.snapshot, self.current.by_name[variant]
+        old = self.current.by_name[variant]
         self.refused.pop(variant, None)
         newest = self._sources[variant].newest()
         self._skipped[variant] = _label(newest) if newest.name != new.name else ""

@@ -125,6 +125,8 @@ HASH = "splitmix64-of-spelling"
 FORMAT, SHARD_FORMAT = "sdgar-shards", "sdgar-shard"
 FORMAT_VERSION = 1
 WEIGHT, TIME = "weight", "time"
+IdKind = Literal["int64", "uint64", "text"]
+"""A type of ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class ShardRecord:
 class Manifest:
     """What a folder of shards says of itself."""
 
-    ids: dict[str, Literal["int64", "uint64", "text"]]
+    ids: dict[str, IdKind]
     """The types of the ids of users and items."""
     items: int
     """The number of items."""

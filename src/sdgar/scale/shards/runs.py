@@ -39,7 +39,7 @@ from sdgar.data.readers.indexing import fits, indexed
 from sdgar.data.readers.inputs import InputFiles
 from sdgar.data.sources import is_source
 from sdgar.errors import ResourceError, UsageError
-from sdgar.scale.shards.format import file_of, mapped
+from sdgar.scale.shards.format import IdKind, file_of, mapped
 from sdgar.scale.shards.writing import shard_of
 from sdgar.storage import remote
 
@@ -98,7 +98,7 @@ class Limits:
         return self.ram // 8
 
 
-ID_TYPES = {"int64": pl.Int64, "uint64": pl.UInt64, "text": pl.String}
+ID_TYPES: dict[IdKind, Any] = {"int64": pl.Int64, "uint64": pl.UInt64, "text": pl.String}
 """The type of a column for each kind of ids."""
 
 
@@ -161,7 +161,7 @@ class RowsByShard:
     def _file(self, run: int) -> Path:
         return self._folder / f"{run:06d}.arrows"
 
-    def kind(self, side: str) -> str:
+    def kind(self, side: str) -> IdKind:
         """Return the kind of the ids of a side: the first that holds all of them."""
         if not self._kinds[side]:
             column = self._columns.user if side == "user" else self._columns.item

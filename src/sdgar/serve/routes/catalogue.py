@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import Body, Path, Query, Request
 from fastapi.responses import Response
 
+from sdgar.data.ids import Ids
 from sdgar.errors import UsageError
 from sdgar.serve import schemas
 from sdgar.serve.activity import is_negative
 from sdgar.serve.catalogue import details_of, model_ids
 from sdgar.serve.routes.common import ServerState, answer, router, state_of
-
-if TYPE_CHECKING:
-    from sdgar.data.ids import Ids
-    from sdgar.serve.store import Entry
+from sdgar.serve.store import Entry
 
 reading = router("catalogue", role="read", tags=["catalogue"])
 writing = router("entries", role="write", tags=["catalogue"])
@@ -36,47 +34,21 @@ def _ids_of(state: ServerState, side: Side) -> Ids:
     return state.model.items if side == "item" else state.model.users
 
 
+def _described(
+    state: ServerState, side: Side, raw: str, entry: Entry | None, events: int = 0
+) -> dict[str, Any]:
+    """Return the description of an id, with its entry in the store if there is one."""
+    ids = _ids_of(state, side)
+    known = bool(ids.index_of([raw])[0] >= 0)
+    return _description(model_ids(ids, [raw])[0], entry, known=known, events=events)
+
+
 def _description(id: Any, entry: Entry | None, *, known: bool, events: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": id, **details_of(entry), "features": {}, "hidden": False}
-    if entry is not None:
-        found |= {"features": dict(entry.features), "hidden": entry.hidden}
-    return found | {"known": known, "events": events}
-
-
-async def _get(request: Request, side: Side, raw: str) -> Response:
-    state = state_of(request)
-    ids = _ids_of(state, side)
-    known = bool(ids.index_of([raw])[0] >= 0)
-    entry, events = None, 0
-    if state.database is not None:
-        entry = await asyncio.to_thread(state.database.get, side, raw)
-        events = await asyncio.to_thread(state.database.count_events, **{side: raw})
-    if not known and entry is None and not events:
-        raise UsageError(f"there is no {side} {raw!r}.", code=f"unknown_{side}")
-    return answer(_description(model_ids(ids, [raw])[0], entry, known=known, events=events))
-
-
-async def _put(request: Request, side: Side, raw: str, body: schemas.EntryBody) -> Response:
-    from sdgar.serve.store import Entry
-
-    state = state_of(request)
-    entry = Entry(
-        id=raw, name=body.name, picture=body.picture, categories=tuple(body.categories),
-        features=dict(body.features), hidden=body.hidden,
-    )  # fmt: skip
-    await asyncio.to_thread(state.store().put, side, entry)
-    await asyncio.to_thread(state.service.catalogue.refresh)
-    ids = _ids_of(state, side)
-    known = bool(ids.index_of([raw])[0] >= 0)
-    return answer(_description(model_ids(ids, [raw])[0], entry, known=known))
-
-
-async def _delete(request: Request, side: Side, raw: str) -> Response:
-    state = state_of(request)
-    if not await asyncio.to_thread(state.store().delete, side, raw):
-        raise UsageError(f"the store has no {side} {raw!r}.", code=f"unknown_{side}")
-    await asyncio.to_thread(state.service.catalogue.refresh)
-    return Response(status_code=204)
+    features, hidden = ({}, False) if entry is None else (dict(entry.features), entry.hidden)
+    return {
+        "id": id, **details_of(entry), "features": features, "hidden": hidden, "known": known,
+        "events": events,
+    }  # fmt: skip
 
 
 async def _search(
@@ -123,44 +95,52 @@ async def search_users(request: Request, query: Text = "", limit: Limit = 20) ->
     return await _search(request, "user", query, limit, None)
 
 
-@reading.get("/items/{id:path}", response_model=schemas.Description, summary="Get an item")
-async def get_item(request: Request, id: PathId) -> Response:
-    """Return the entry of an item in the store, and whether the model contains it."""
-    return await _get(request, "item", id)
+def _add_entry_routes(side: Side, name: str) -> None:
+    """Add the routes of one entry; ``name`` is the side with its article."""
+    path = f"/{side}s/{{id:path}}"
+
+    @reading.get(
+        path, name=f"get_{side}", response_model=schemas.Description, summary=f"Get {name}"
+    )
+    async def get(request: Request, id: PathId) -> Response:
+        """Return the entry of an id in the store, and whether the model contains the id."""
+        state = state_of(request)
+        entry, events = None, 0
+        if state.database is not None:
+            entry = await asyncio.to_thread(state.database.get, side, id)
+            events = await asyncio.to_thread(state.database.count_events, **{side: id})
+        found = _described(state, side, id, entry, events)
+        if not found["known"] and entry is None and not events:
+            raise UsageError(f"there is no {side} {id!r}.", code=f"unknown_{side}")
+        return answer(found)
+
+    @writing.put(
+        path, name=f"put_{side}", response_model=schemas.Description, summary=f"Describe {name}"
+    )
+    async def put(
+        request: Request, id: PathId, body: Annotated[schemas.EntryBody, Body()]
+    ) -> Response:
+        """Store a name, picture, categories and features; a hidden item is never recommended."""
+        state = state_of(request)
+        entry = Entry(id=id, **body.model_dump())
+        await asyncio.to_thread(state.store().put, side, entry)
+        await asyncio.to_thread(state.service.catalogue.refresh)
+        return answer(_described(state, side, id, entry))
+
+    @writing.delete(
+        path, name=f"delete_{side}", status_code=204, summary=f"Delete the entry of {name}"
+    )
+    async def delete(request: Request, id: PathId) -> Response:
+        """Delete the entry of an id; its events and the model stay as they are."""
+        state = state_of(request)
+        if not await asyncio.to_thread(state.store().delete, side, id):
+            raise UsageError(f"the store has no {side} {id!r}.", code=f"unknown_{side}")
+        await asyncio.to_thread(state.service.catalogue.refresh)
+        return Response(status_code=204)
 
 
-@reading.get("/users/{id:path}", response_model=schemas.Description, summary="Get a user")
-async def get_user(request: Request, id: PathId) -> Response:
-    """Return the entry of a user in the store, and whether the model contains the user."""
-    return await _get(request, "user", id)
-
-
-@writing.put("/items/{id:path}", response_model=schemas.Description, summary="Describe an item")
-async def put_item(
-    request: Request, id: PathId, body: Annotated[schemas.EntryBody, Body()]
-) -> Response:
-    """Store the name, picture, categories and features of an item, or hide it."""
-    return await _put(request, "item", id, body)
-
-
-@writing.put("/users/{id:path}", response_model=schemas.Description, summary="Describe a user")
-async def put_user(
-    request: Request, id: PathId, body: Annotated[schemas.EntryBody, Body()]
-) -> Response:
-    """Store the name, picture, categories and features of a user."""
-    return await _put(request, "user", id, body)
-
-
-@writing.delete("/items/{id:path}", status_code=204, summary="Delete the entry of an item")
-async def delete_item(request: Request, id: PathId) -> Response:
-    """Delete the entry of an item; its events and the model stay as they are."""
-    return await _delete(request, "item", id)
-
-
-@writing.delete("/users/{id:path}", status_code=204, summary="Delete the entry of a user")
-async def delete_user(request: Request, id: PathId) -> Response:
-    """Delete the entry of a user; events and the model stay as they are."""
-    return await _delete(request, "user", id)
+_add_entry_routes("item", "an item")
+_add_entry_routes("user", "a user")
 
 
 @reading.get("/categories", response_model=schemas.Categories, summary="All categories")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import orjson
 from fastapi import APIRouter, Depends, Request
@@ -20,9 +20,7 @@ from sdgar.serve.problems import MEDIA_TYPE, Refused
 from sdgar.serve.service import Service
 from sdgar.serve.settings import RequestLimits
 from sdgar.serve.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from sdgar.serve.store import Database
+from sdgar.serve.store import Database
 
 _PROBLEMS = {
     400: "The body is not JSON.", 401: "There is no valid key.", 403: "The key may not do this.",

@@ -11,6 +11,7 @@ from fastapi.responses import Response
 
 from sdgar.serve import schemas
 from sdgar.serve.routes.common import answer, router, state_of
+from sdgar.serve.store import Event
 
 routes = router("feedback", role="write", tags=["feedback"])
 
@@ -35,8 +36,6 @@ async def feedback(
     ] = None,
 ) -> Response:  # fmt: skip
     """Store events; acknowledged events survive a crash, and count from the next request on."""
-    from sdgar.serve.store import Event
-
     state = state_of(request)
     database = state.store()
     now = time.time()
