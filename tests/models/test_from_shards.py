@@ -176,7 +176,9 @@ def test_a_folder_with_something_else_is_left_alone(shards, tmp_path):
     (tmp_path / "item-weights").mkdir()
     own = tmp_path / "item-weights" / "thesis.txt"
     own.write_text("mine")
-    with pytest.raises(UsageError, match=r"holds 'thesis\.txt', which is not part of the item weights of sdgar"):
+    with pytest.raises(
+        UsageError, match=r"holds 'thesis\.txt', which is not part of the item weights of sdgar"
+    ):
         item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     assert own.read_text() == "mine"
 

@@ -15,8 +15,9 @@ import httpx
 
 import sdgar
 from sdgar.data.synthetic import Shape, generate
+from sdgar.serve.app import build
 from sdgar.serve.routes.common import ServerState
-from sdgar.serve.server import application_of, server_of, state_from
+from sdgar.serve.server import server_of, state_from
 from sdgar.serve.settings import RequestLimits, ServerSettings
 
 SHAPE = Shape(users=60, items=40, interactions=900, concentration=0.11)
@@ -27,7 +28,7 @@ class Client:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.state: ServerState = state_from(settings)
-        self.app = application_of(settings, self.state)
+        self.app = build(self.state, settings)
         self._loop = asyncio.new_event_loop()
         self.headers: dict[str, str] = {}
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any
 
 import orjson
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.staticfiles import StaticFiles
 
 from sdgar._version import __version__
 from sdgar.serve.limits import LimitedApp
@@ -26,6 +25,7 @@ from sdgar.serve.problems import add_error_handlers, problem, refusal_of
 from sdgar.serve.routes import recommendations
 from sdgar.serve.routes.common import ROUTERS, ServerState, require_json
 from sdgar.serve.schemas import ProblemDetails
+from sdgar.serve.settings import ServerSettings
 
 access_log = logging.getLogger("sdgar.access")
 
@@ -39,20 +39,10 @@ PAGE_HEADERS = {
     "Cache-Control": "no-cache",
 }
 """The page may load nothing from elsewhere but pictures of items."""
-_MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
-}  # fmt: skip
 
 
-def build(
-    state: ServerState, *, origins: Sequence[str] = (), hosts: Sequence[str] = (), page: bool = True
-) -> Any:
-    """Return the ASGI application of a server.
-
-    ``origins`` are the addresses of other pages that may call it by CORS. ``hosts`` are the names
-    under which the server may be called; any, if empty.
-    """
+def build(state: ServerState, settings: ServerSettings) -> Any:
+    """Return the ASGI application of a server."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -75,17 +65,16 @@ def build(
         entry.load()
     for router in ROUTERS.values():
         app.include_router(router)
-    if page:
-        app.include_router(page_routes())
+    if settings.page:
+        _add_page(app)
     _describe_errors(app)
-    if origins:
+    if settings.origins:
         app.add_middleware(
-            CORSMiddleware, allow_origins=list(origins), allow_methods=["*"], allow_headers=["*"]
+            CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=["*"]
         )
-    if hosts:
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
-    fast = FastRecommend(app, state)
-    inner = app if origins or hosts else fast
+    if settings.hosts:
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=settings.hosts)
+    inner = app if settings.origins or settings.hosts else FastRecommend(app, state)
     return MeasuredApp(LimitedApp(inner, state.limits, state.access.client, state.running), state)
 
 
@@ -182,37 +171,21 @@ class FastRecommend:
         await send({"type": "http.response.body", "body": body})
 
 
-def page_routes() -> APIRouter:
-    """Return the routes of the page's files, which are read once at the start.
+class PageFiles(StaticFiles):
+    """The files of the page."""
 
-    No request can reach another file, because only these files have a path.
-    """
-    router = APIRouter(include_in_schema=False)
-    for path, (data, media_type) in _page_files(files("sdgar.serve") / "page").items():
-        _add_page_file(router, f"/page/{path}", data, media_type)
-        if path == "index.html":
-            _add_page_file(router, "/", data, media_type)
-    return router
+    async def get_response(self, path: str, scope: Any) -> Response:
+        """Return a file with the headers of the page; only files of its folder can be named."""
+        response = await super().get_response(path, scope)
+        response.headers.update(PAGE_HEADERS)
+        return response
 
 
-def _page_files(folder: Traversable, prefix: str = "") -> dict[str, tuple[bytes, str]]:
-    found: dict[str, tuple[bytes, str]] = {}
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
-        suffix = entry.name[entry.name.rfind(".") :]
-        if entry.is_dir():
-            found |= _page_files(entry, f"{prefix}{entry.name}/")
-        elif suffix in _MEDIA_TYPES:
-            found[f"{prefix}{entry.name}"] = (entry.read_bytes(), _MEDIA_TYPES[suffix])
-    return found
+def _add_page(app: FastAPI) -> None:
+    page = PageFiles(directory=str(files("sdgar.serve") / "page"))
 
+    async def index(request: Request) -> Response:
+        return await page.get_response("index.html", request.scope)
 
-def _add_page_file(router: APIRouter, path: str, data: bytes, media_type: str) -> None:
-    tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
-    headers = {**PAGE_HEADERS, "ETag": tag}
-
-    async def page(request: Request) -> Response:
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers=headers)
-        return Response(data, media_type=media_type, headers=headers)
-
-    router.add_api_route(path, page, methods=["GET", "HEAD"])
+    app.mount("/page", page)
+    app.add_route("/", index, include_in_schema=False)

@@ -7,8 +7,8 @@ are never listed, because they are hidden or because the rules block them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from sdgar.recommend.rules import Facts, Rules
 from sdgar.serve.snapshot import Snapshot
 from sdgar.serve.store import Database, Entry, Side
 
+T = TypeVar("T")
 _MOST_CACHED = 200_000
 """The maximum number of entries in RAM."""
 _MOST_CATEGORY_SETS = 100
@@ -55,23 +56,19 @@ class EntryCache:
     async def blocked(self, snapshot: Snapshot) -> BlockedItems:
         """Return the items of a model that are hidden or blocked by the rules."""
         cache = self._blocked
-        found = cache.get(snapshot.version)
-        if found is None:
-            blocked_I = snapshot.blocked(self._hidden) if self._hidden else None
-            if self._rules:
-                facts = await self.facts(snapshot)
-                by_rules_I = await asyncio.to_thread(self._rules.blocked, facts)
-                both = [one for one in (blocked_I, by_rules_I) if one is not None]
-                blocked_I = np.logical_or.reduce(both) if both else None
-            found = cache[snapshot.version] = BlockedItems(blocked_I)
-        return found
+        facts = await self.facts(snapshot) if self._rules else None
+
+        def make() -> BlockedItems:
+            parts = [snapshot.blocked(self._hidden)] if self._hidden else []
+            if facts is not None and (by_rules_I := self._rules.blocked(facts)) is not None:
+                parts.append(by_rules_I)
+            return BlockedItems(np.logical_or.reduce(parts) if parts else None)
+
+        return await _once(cache, snapshot.version, make)
 
     async def facts(self, snapshot: Snapshot) -> Facts:
         """Return the facts that rules need: categories and fields, popularity, vectors."""
-        cache = self._facts
-        if snapshot.version not in cache:
-            cache[snapshot.version] = await asyncio.to_thread(self.facts_of, snapshot)
-        return cache[snapshot.version]
+        return await _once(self._facts, snapshot.version, lambda: self.facts_of(snapshot))
 
     def facts_of(self, snapshot: Snapshot) -> Facts:
         """Return the facts that rules need, read from the store."""
@@ -110,16 +107,27 @@ class EntryCache:
         self, snapshot: Snapshot, categories: Sequence[str]
     ) -> NDArray[np.int64]:
         """Return the indices of the items in any of these categories."""
-        if self._database is None:
+        database, names = self._database, frozenset(categories)
+        if database is None:
             return np.zeros(0, np.int64)
-        cache, key = self._in, (snapshot.version, frozenset(categories))
-        if key not in cache:
-            ids = await asyncio.to_thread(self._database.items_in, sorted(key[1]))
-            index_T = snapshot.model.items.index_of(ids)
-            if len(cache) >= _MOST_CATEGORY_SETS:
-                cache.clear()
-            cache[key] = index_T[index_T >= 0]
-        return cache[key]
+
+        def make() -> NDArray[np.int64]:
+            index_T = snapshot.model.items.index_of(database.items_in(sorted(names)))
+            return index_T[index_T >= 0]
+
+        if len(self._in) >= _MOST_CATEGORY_SETS:
+            self._in.clear()
+        return await _once(self._in, (snapshot.version, names), make)
+
+
+async def _once(cache: dict[Any, T], key: Any, make: Callable[[], T]) -> T:
+    """Return a value of the cache, which a thread makes if it is missing.
+
+    The cache may be replaced meanwhile: then no old value is put into the new one.
+    """
+    if key not in cache:
+        cache[key] = await asyncio.to_thread(make)
+    return cache[key]
 
 
 def details_of(entry: Entry | None) -> dict[str, Any]:

@@ -151,12 +151,7 @@ def application() -> Any:
     """Return the application of one process, whose settings are in the environment."""
     settings = TypeAdapter(ServerSettings).validate_json(os.environ[_SETTINGS])
     _configure_process(settings)
-    return application_of(settings, state_from(settings))
-
-
-def application_of(settings: ServerSettings, state: ServerState) -> Any:
-    """Return the application on the parts of a server."""
-    return build(state, origins=settings.origins, hosts=settings.hosts, page=settings.page)
+    return build(state_from(settings), settings)
 
 
 def _configure_process(settings: ServerSettings) -> None:
@@ -173,7 +168,7 @@ def _configure_process(settings: ServerSettings) -> None:
 
 def server_of(settings: ServerSettings, state: ServerState) -> DrainingServer:
     """Return a server of one process, ready to run."""
-    config = uvicorn.Config(application_of(settings, state), **_options(settings))
+    config = uvicorn.Config(build(state, settings), **_options(settings))
     return DrainingServer(config, state, settings.drain)
 
 
@@ -232,6 +227,3 @@ class DrainingServer(uvicorn.Server):
         log.info("stopping: requests are accepted for %g s more", self._seconds)
         loop = asyncio.get_running_loop()
         loop.call_later(self._seconds, lambda: super(DrainingServer, self).handle_exit(sig, frame))
-
-
-__all__ = ["MAIN", "ServerSettings", "application", "application_of", "serve", "state_from"]

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from sdgar.maths.rng import Stream, sort_keys
 from sdgar.scale.shards.shards import Shard, Shards
 
 
-class ShardBlocks(Sequence[Interactions]):
+class ShardBlocks:
     """The rows of shards in blocks, each of which is read into RAM when it is used.
 
     A block has the users of some shards that follow each other, and the last one may have fewer.
@@ -52,7 +52,7 @@ class ShardBlocks(Sequence[Interactions]):
     def most(self) -> tuple[int, int]:
         """Return the most users and the most rows of a block, also with rows that are set aside."""
         starts = np.arange(0, self.shards.n_shards, self._together)
-        rows_S = np.array([part.rows for part in self.shards.described.shards], np.int64)
+        rows_S = [part.rows for part in self.shards.described.shards]
         rows = int(np.add.reduceat(rows_S, starts).max())
         return int(np.diff(self.start_B1).max()), rows
 
@@ -61,16 +61,8 @@ class ShardBlocks(Sequence[Interactions]):
         """Numbers instead of the ids of items, which training does not need."""
         return Ids(np.arange(self.shards.n_items))
 
-    @overload
-    def __getitem__(self, number: int) -> Interactions: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Interactions]: ...
-
-    def __getitem__(self, number: int | slice) -> Interactions | Sequence[Interactions]:
+    def __getitem__(self, number: int) -> Interactions:
         """Read the rows of a block."""
-        if isinstance(number, slice):
-            return [self[b] for b in range(*number.indices(len(self)))]
         if not 0 <= number < len(self):
             raise IndexError(f"there is no block {number} of {len(self)}")
         return self.rows(self.parts(number).start, self.parts(number).stop)
@@ -142,7 +134,7 @@ def hold(
             "measure a model on. Shard events in which users come again.",
             code="nothing_to_hold_out",
         )
-    rows, items, seen, found = [], [], [], []
+    rows, items, seen = [], [], []
     first_rows = np.concatenate(([0], np.cumsum(shards.rows_S)))
     for shard in shards:
         start = int(shards.start_S1[shard.number])
@@ -155,13 +147,20 @@ def hold(
             else:
                 order = np.argsort(sort_keys(seed, stream, 1 + rank % 2**20, np.arange(n)))
             out = np.sort(order[n - min(n - 1, max(1, round(share * n))) :])
-            items.append(shard.items_E[first:last][out].astype(np.int64))
+            items.append(shard.items_E[first:last][out])
             seen.append(np.delete(shard.items_E[first:last], out))
             rows.append(int(first_rows[shard.number]) + first + out)
-            found.append(start + int(user))
-    return Held(
-        np.array(found, np.int64), _joined(rows), _held_out(items), History(*_csr(seen, np.int32))
-    )
+    held_out = HeldOut(
+        users_T=np.arange(len(items)), indptr_T1=_ends(items),
+        items_E=np.concatenate(items).astype(np.int64), unknown_users=0, unknown_user_rows=0,
+        cold_items=0, cold_item_rows=0,
+    )  # fmt: skip
+    known = History(_ends(seen), np.concatenate(seen))
+    return Held(chosen_T, np.concatenate(rows), held_out, known)
+
+
+def _ends(parts: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    return np.cumsum([0, *map(len, parts)], dtype=np.int64)
 
 
 class Without(Shards):
@@ -229,20 +228,3 @@ def _chosen(shards: Shards, most: int, seed: int, stream: Stream) -> NDArray[np.
             least = np.argpartition(keys, most)[:most]
             keys, numbers = keys[least], numbers[least]
     return np.sort(numbers)
-
-
-def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _csr(rows: Sequence[NDArray[Any]], dtype: type) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    indptr = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    return indptr, np.concatenate([np.empty(0, dtype), *rows]).astype(dtype)
-
-
-def _held_out(items: list[NDArray[np.int64]]) -> HeldOut:
-    indptr_T1, items_E = _csr(items, np.int64)
-    return HeldOut(
-        users_T=np.arange(len(items)), indptr_T1=indptr_T1, items_E=items_E, unknown_users=0,
-        unknown_user_rows=0, cold_items=0, cold_item_rows=0,
-    )  # fmt: skip

@@ -35,7 +35,7 @@ class ImpressionTable(Transactions):
                 connection.execute(IMPRESSIONS.insert(), rows)
 
     def rates(self, kind: str, window: float, *, since: float | None = None) -> dict[str, Rate]:
-        """Return the conversions of each variant: how many users, requests and lists.
+        """Return the conversions of each variant: how many users and requests.
 
         A list counts as followed if, at most ``window`` seconds after it was shown, an event of
         this kind names its request, or belongs to its user and one of its items. ``since`` leaves
@@ -49,7 +49,6 @@ class ImpressionTable(Transactions):
                 shown.variant,
                 func.count(shown.user.distinct()),
                 func.count(shown.request.distinct()),
-                func.count(),
             )
             .where(shown.time >= start)
             .group_by(shown.variant)
@@ -62,13 +61,12 @@ class ImpressionTable(Transactions):
         )
         by_user = and_(EVENTS.c.user == shown.user, EVENTS.c.time >= shown.time, in_time)
         by_request = and_(EVENTS.c.request == shown.request, in_time)
-        followed: dict[str, tuple[set[Any], set[Any], set[Any]]] = {}
+        followed: dict[str, tuple[set[Any], set[Any]]] = {}
 
         def add(row: Any) -> None:
-            users, requests, lists = followed.setdefault(row.variant, (set(), set(), set()))
+            users, requests = followed.setdefault(row.variant, (set(), set()))
             users |= {row.user} - {None}
             requests.add(row.request)
-            lists.add(row.number)
 
         with self._reading() as connection:
             totals = connection.execute(counted).all()
@@ -79,10 +77,9 @@ class ImpressionTable(Transactions):
                 if row.user is None or row.user == row.event_user:
                     add(row)
         rates: dict[str, Rate] = {}
-        for variant, *counts in totals:
-            converted = map(len, followed.get(variant, (set(), set(), set())))
-            pairs = zip(map(int, counts), converted, strict=True)
-            rates[variant] = Rate(*(number for pair in pairs for number in pair))
+        for variant, users, requests in totals:
+            by_users, by_requests = map(len, followed.get(variant, ((), ())))
+            rates[variant] = Rate(users, by_users, requests, by_requests)
         return rates
 
 
@@ -90,7 +87,6 @@ def _pairs(condition: Any) -> Select[Any]:
     """Return a query for pairs of an impression and an event that meet a condition."""
     shown = IMPRESSIONS.c
     columns = (
-        shown.number,
         shown.variant,
         shown.user.label("user"),
         shown.request,

@@ -125,10 +125,6 @@ class Rate:
     """The number of answered requests."""
     converted_requests: int
     """The number of requests with a list that was followed."""
-    impressions: int
-    """The number of shown lists; a request may have several."""
-    converted_impressions: int
-    """The number of lists that were followed."""
 
 
 @dataclass(frozen=True, slots=True)
