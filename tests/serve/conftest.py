@@ -76,6 +76,7 @@ class Live:
     def __init__(self, settings: ServerSettings) -> None:
         self.state = state_from(settings)
         self.server = server_of(settings, self.state)
+        self.server.config.app = self.wrapped(self.server.config.app)
         self._thread = threading.Thread(target=self.server.run)
         self._thread.start()
         until = time.monotonic() + 20
@@ -84,6 +85,10 @@ class Live:
         assert self.server.started
         self.port: int = self.server.servers[0].sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
+
+    def wrapped(self, app: Any) -> Any:
+        """Return the application that the server runs."""
+        return app
 
     def close(self) -> None:
         self.server.should_exit = True

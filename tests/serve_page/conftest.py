@@ -26,7 +26,7 @@ from sdgar.serve.settings import ServerSettings
 from sdgar.serve.store import Database
 
 from ..serve.conftest import Live
-from .page_stub import Stub
+from .trouble import TroubledServer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
@@ -76,18 +76,48 @@ def page_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     live.close()
 
 
-@pytest.fixture
-def stub() -> Iterator[Callable[..., Stub]]:
-    """Start stubs of a server with some behaviour."""
-    started: list[Stub] = []
+HOSTILE = 'a/b "c" <img src=x onerror=alert(1)> ü&?#%'
+"""An id with all that could be mistaken for something else."""
+GREAT = 2**63 + 11
+"""An integer id that is no exact number of JavaScript."""
+IDS: dict[str, list[Any]] = {
+    "integers": [GREAT, *range(1, 60)], "texts": [HOSTILE, "..", *map(str, range(1, 59))],
+}  # fmt: skip
 
-    def start(**how: Any) -> Stub:
-        started.append(Stub(**how))
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Models of integer ids and of texts; users and items have the same ids."""
+    data = generate(Shape(users=60, items=60, interactions=900, concentration=0.11), seed=1)
+    made = {}
+    for kind, ids in IDS.items():
+        users, items = ([ids[n] for n in side.tolist()] for side in (data.users_E, data.items_E))
+        model = sdgar.Quick(dim=8, seed=0).fit(sdgar.Interactions.from_arrays(users, items))
+        made[kind] = tmp_path_factory.mktemp("models") / kind
+        model.save(made[kind])
+    return made
+
+
+@pytest.fixture
+def server(folders: dict[str, Path], tmp_path: Path) -> Iterator[Callable[..., TroubledServer]]:
+    """Start a server on a model of integer ids, or of texts."""
+    started: list[TroubledServer] = []
+
+    def start(ids: str = "integers", *, store: bool = True, **how: Any) -> TroubledServer:
+        address = f"sqlite:///{tmp_path / 'store.db'}" if store else None
+        started.append(TroubledServer(folders[ids], address, **how))
         return started[-1]
 
     yield start
-    for serving in started:
-        serving.close()
+    for one in started:
+        one.close()
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> dict[str, str]:
+    """Keys that a store has before a server is started on it, by their roles."""
+    with Database.open(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        return {role: store.add_key(role, role) for role in ("read", "write")}
 
 
 @pytest.fixture

@@ -34,17 +34,13 @@ class EntryFile:
     name: str
     """The name of the file."""
     frame: pl.DataFrame
-    """The rows of the table."""
+    """The rows of the table: ids are texts, and features are numbers or texts."""
     id: str
     """The column of the ids."""
     parts: dict[str, str]
     """The columns of name, picture, categories and hidden, if they exist."""
     features: tuple[str, ...]
     """The other columns, each of which is a feature."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return self.frame.height
 
     def sentence(self) -> str:
         """Return a line on the meaning of the columns."""
@@ -54,23 +50,22 @@ class EntryFile:
 
     def entries(self) -> Iterator[Entry]:
         """Yield the entries of all rows."""
-        columns = {part: self.frame[name].to_list() for part, name in self.parts.items()}
-        facts = {name: _facts(self.frame[name], self.name) for name in self.features}
-        for row, id in enumerate(self.frame[self.id].cast(pl.String).to_list()):
+        for number, row in enumerate(self.frame.iter_rows(named=True), 1):
+            part = {part: row[name] for part, name in self.parts.items()}
             yield Entry(
-                id=id,
-                name=_text(columns.get("name"), row),
-                picture=_text(columns.get("picture"), row),
-                categories=_several(columns["categories"][row] if "categories" in columns else ""),
-                features={n: v[row] for n, v in facts.items() if v[row] not in (None, "")},
-                hidden=self._hidden(columns["hidden"][row], row) if "hidden" in columns else False,
+                id=row[self.id],
+                name=_text(part.get("name")),
+                picture=_text(part.get("picture")),
+                categories=_several(part.get("categories")),
+                features={n: row[n] for n in self.features if row[n] not in (None, "")},
+                hidden=self._hidden(part.get("hidden"), number),
             )
 
-    def _hidden(self, value: Any, row: int) -> bool:
+    def _hidden(self, value: Any, number: int) -> bool:
         text = "false" if value in (None, "") else str(value).lower()
         if text not in _TRUE_OR_FALSE:
             raise DataError(
-                f"row {row + 1:,} of {self.name} has {value!r} in the column "
+                f"row {number:,} of {self.name} has {value!r} in the column "
                 f"{self.parts['hidden']!r}. Write true or false.",
                 code="bad_record",
             )
@@ -93,7 +88,8 @@ def read_entries(path: str | Path, side: Side, *, id: str | None = None) -> Entr
         if alike:
             parts[part] = min(alike, key=lambda name: known.index(squash(name)))
     features = tuple(name for name in others if name not in parts.values())
-    return EntryFile(file.name, frame, key, parts, features)
+    columns = [frame[key].cast(pl.String), *(_feature(frame[n], file.name) for n in features)]
+    return EntryFile(file.name, frame.with_columns(columns), key, parts, features)
 
 
 def _id_column(names: Sequence[str], side: Side, named: str | None, file: str) -> str:
@@ -115,8 +111,7 @@ def _id_column(names: Sequence[str], side: Side, named: str | None, file: str) -
         ) from error
 
 
-def _text(column: list[Any] | None, row: int) -> str | None:
-    value = None if column is None else column[row]
+def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
@@ -126,10 +121,10 @@ def _several(cell: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if text))
 
 
-def _facts(column: pl.Series, file: str) -> list[Any]:
-    """Return the values of a feature: numbers, or texts if not all of them are numbers."""
+def _feature(column: pl.Series, file: str) -> pl.Series:
+    """Return a feature as numbers, or as texts if not all of them are numbers."""
     if isinstance(column.dtype, pl.List):
-        return [None if c is None else _SEVERAL.join(map(str, c)) for c in column.to_list()]
+        return column.cast(pl.List(pl.String)).list.join(_SEVERAL)
     if isinstance(column.dtype, pl.Struct | pl.Array) or column.dtype == pl.Object:
         raise DataError(
             f"column {column.name!r} of {file} is of type {column.dtype}: a feature is a number or "
@@ -137,9 +132,9 @@ def _facts(column: pl.Series, file: str) -> list[Any]:
             code="unsupported_type",
         )
     if column.dtype.is_numeric():
-        return column.cast(pl.Float64).to_list()
+        return column.cast(pl.Float64)
     texts = column.cast(pl.String)
     filled = texts.filter(texts.is_not_null() & (texts != ""))
     if len(filled) and filled.str.contains(_NUMBER).all():
-        return texts.cast(pl.Float64, strict=False).to_list()
-    return texts.to_list()
+        return texts.cast(pl.Float64, strict=False)
+    return texts
