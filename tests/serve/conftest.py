@@ -123,6 +123,12 @@ def model_folder(data: sdgar.Interactions, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
+def model(model_folder: Path) -> sdgar.Recommender:
+    """The model of that folder, as the library loads it."""
+    return sdgar.load(model_folder)
+
+
+@pytest.fixture(scope="session")
 def other_folder(data: sdgar.Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with another model of the same users and items."""
     folder = tmp_path_factory.mktemp("models") / "second"

@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sdgar.serve.access import ROLES, Access, id_of, secret_of
 from sdgar.serve.problems import Refused
-
-from .conftest import Client
 
 
 @dataclass
@@ -38,7 +34,7 @@ def bearer(secret: str) -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("held", ROLES)
 @pytest.mark.parametrize("needed", ROLES)
-def test_a_role_may_do_what_those_before_it_may(held: str, needed: str) -> None:
+def test_a_role_may_do_what_those_before_it_may(held, needed):
     secret, key = made("a1", held)
     access = Access(needed=True)
     access.update([key])
@@ -63,7 +59,7 @@ def test_a_role_may_do_what_those_before_it_may(held: str, needed: str) -> None:
         [bearer("sdgar_a1_" + "s" * 42 + "\xff")],
     ],
 )
-def test_everyone_else_gets_the_same_answer(headers: list[tuple[bytes, bytes]]) -> None:
+def test_everyone_else_gets_the_same_answer(headers):
     _, key = made("a1", "admin")
     access = Access(needed=True)
     access.update([key])
@@ -73,7 +69,7 @@ def test_everyone_else_gets_the_same_answer(headers: list[tuple[bytes, bytes]]) 
     assert access.client(scope(*headers)) == "address 10.0.0.9"
 
 
-def test_revoked_and_expired_keys_end() -> None:
+def test_revoked_and_expired_keys_end():
     now = [100.0]
     access = Access(needed=True, clock=lambda: now[0])
     soon, ending = made("b2", "read", expires=150.0)
@@ -88,16 +84,14 @@ def test_revoked_and_expired_keys_end() -> None:
         access.allow(scope(bearer(soon)), "read")
 
 
-def test_a_key_in_an_address_is_not_looked_at() -> None:
+def test_a_key_in_an_address_is_not_looked_at():
     assert secret_of({}) is None
     assert secret_of({b"x-api-key": b" k "}) == "k"
     assert id_of("sdgar_abc_rest_of_it") == "abc"
     assert id_of("other_abc_x") == ""
 
 
-def test_every_route_needs_a_role_but_health(
-    serving: Callable[..., Client], model_folder: Path
-) -> None:
+def test_every_route_needs_a_role_but_health(serving, model_folder):
     client = serving(model_folder, store=True)
     assert client.state.database is not None
     secret = client.state.database.add_key("reader", "read")
@@ -121,9 +115,7 @@ def test_every_route_needs_a_role_but_health(
     assert secret not in denied.text
 
 
-def test_a_server_that_others_reach_needs_keys(
-    serving: Callable[..., Client], model_folder: Path
-) -> None:
+def test_a_server_that_others_reach_needs_keys(serving, model_folder):
     from sdgar.errors import UsageError
 
     with pytest.raises(UsageError) as refused:

@@ -14,7 +14,7 @@ class Event:
     weight: float | None = None
 
 
-def test_the_newest_word_on_an_item_counts() -> None:
+def test_the_newest_word_on_an_item_counts():
     since = RecentFeedback().after(
         [Event("u", "a"), Event("u", "b", "dislike"), Event("u", "a", "skip"), Event("u", "b")]
     )
@@ -22,7 +22,7 @@ def test_the_newest_word_on_an_item_counts() -> None:
     assert since.after([Event("u", "c", "buy", -1.0)]).disliked == ("a", "c")
 
 
-def test_events_may_come_twice() -> None:
+def test_events_may_come_twice():
     events = [Event("u", "a"), Event("v", "b"), Event("u", "c")]
     recent = RecentEvents(lambda user: [])
     recent.add(events[:1])
@@ -31,7 +31,7 @@ def test_events_may_come_twice() -> None:
     assert recent.of("nobody") is None
 
 
-def test_what_is_forgotten_is_read_again() -> None:
+def test_what_is_forgotten_is_read_again():
     store = {f"u{n}": [Event(f"u{n}", "a")] for n in range(5)}
     read: list[str] = []
 
@@ -46,7 +46,7 @@ def test_what_is_forgotten_is_read_again() -> None:
     assert recent.of("nobody") is None
 
 
-def test_places_of_users_are_spread_evenly() -> None:
+def test_places_of_users_are_spread_evenly():
     places = [position_of(f"user {n}") for n in range(4000)]
     assert all(0 <= place < 1 for place in places)
     for tenth in range(10):

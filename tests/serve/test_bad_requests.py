@@ -63,7 +63,7 @@ def alive(live: Live) -> None:
         (b'{"users": ["a"], "diversity": 1.1}', 422, "invalid"),
     ],
 )
-def test_a_bad_body_gets_its_code(live: Live, body: bytes, status: int, code: str) -> None:
+def test_a_bad_body_gets_its_code(live, body, status, code):
     start = time.perf_counter()
     answer = ask(live, body)
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
@@ -78,17 +78,17 @@ def test_a_bad_body_gets_its_code(live: Live, body: bytes, status: int, code: st
     [(1, 200), (10.0, 200), (1000, 200), (0, 422), (-1, 422), (1001, 422), (1.5, 422),
      ("10", 422), (True, 422), (2**31, 422), (2**63, 422), (2**70, 422), (None, 422)],
 )  # fmt: skip
-def test_k_has_bounds(live: Live, k: Any, status: int) -> None:
+def test_k_has_bounds(live, k, status):
     assert ask(live, json.dumps({"users": ["a"], "k": k}).encode()).status_code == status
 
 
 @pytest.mark.parametrize(("n", "status"), [(256, 200), (257, 422)])
-def test_lists_have_bounds(live: Live, n: int, status: int) -> None:
+def test_lists_have_bounds(live, n, status):
     body = {"users": [f"u{at}" for at in range(n)], "k": 1}
     assert ask(live, json.dumps(body).encode()).status_code == status
 
 
-def test_a_huge_body_is_refused(live: Live) -> None:
+def test_a_huge_body_is_refused(live):
     over = b'{"users": ["' + b"a" * (1 << 20) + b'"]}'
     answer = ask(live, over)
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
@@ -110,12 +110,12 @@ def test_a_huge_body_is_refused(live: Live) -> None:
     [{"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data"},
      {"Content-Encoding": "gzip"}],
 )  # fmt: skip
-def test_only_plain_json_is_taken(live: Live, headers: dict[str, str]) -> None:
+def test_only_plain_json_is_taken(live, headers):
     answer = ask(live, json.dumps(GOOD).encode(), **headers)
     assert (answer.status_code, answer.json()["code"]) == (415, "not_json")
 
 
-def test_other_methods_are_named(live: Live) -> None:
+def test_other_methods_are_named(live):
     answer = httpx.get(f"{live.url}/v1/recommend")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
     assert answer.json()["code"] == "method_not_allowed"
@@ -142,13 +142,13 @@ def raw(live: Live, *pieces: bytes, wait: float = 0.0, patience: float = 20.0) -
 HEAD = b"POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 
-def test_a_slow_body_is_hung_up_on(live: Live) -> None:
+def test_a_slow_body_is_hung_up_on(live):
     found = raw(live, HEAD + b"Connection: close\r\nContent-Length: 50\r\n\r\n{", patience=10)
     assert b" 408 " in found.split(b"\r\n")[0]
     alive(live)
 
 
-def test_a_body_that_is_cut_off_harms_nobody(live: Live) -> None:
+def test_a_body_that_is_cut_off_harms_nobody(live):
     with socket.create_connection(("127.0.0.1", live.port)) as connection:
         connection.sendall(HEAD + b"Content-Length: 50\r\n\r\n{")
     alive(live)
@@ -161,20 +161,20 @@ def test_a_body_that_is_cut_off_harms_nobody(live: Live) -> None:
         b"\x16\x03\x01" + b"x" * 300,
     ],
 )  # fmt: skip
-def test_what_is_no_http_is_refused(live: Live, bytes_: bytes) -> None:
+def test_what_is_no_http_is_refused(live, bytes_):
     found = raw(live, bytes_, patience=10)
     assert found == b"" or b" 400 " in found.split(b"\r\n")[0]
     alive(live)
 
 
-def test_endless_headers_are_refused(live: Live) -> None:
+def test_endless_headers_are_refused(live):
     line = b"x-a: " + b"b" * 1000 + b"\r\n"
     found = raw(live, HEAD, *[line] * 60, patience=10)
     assert b" 431 " in found.split(b"\r\n")[0]
     alive(live)
 
 
-def test_slow_headers_are_hung_up_on(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_headers_are_hung_up_on(live, monkeypatch):
     from sdgar.serve import limits
 
     monkeypatch.setattr(limits, "HEADER_SECONDS", 0.3)
@@ -184,7 +184,7 @@ def test_slow_headers_are_hung_up_on(live: Live, monkeypatch: pytest.MonkeyPatch
     alive(live)
 
 
-def test_two_lengths_are_refused(live: Live) -> None:
+def test_two_lengths_are_refused(live):
     body = json.dumps(GOOD).encode()
     both = HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n" + body
     found = raw(live, both, patience=10)
@@ -192,7 +192,7 @@ def test_two_lengths_are_refused(live: Live) -> None:
     alive(live)
 
 
-def test_no_name_reaches_a_file(live: Live) -> None:
+def test_no_name_reaches_a_file(live):
     for path in ("/page/../app.py", "/page/%2e%2e/app.py", "/..%2f..%2fetc/passwd", "/v1/../x"):
         found = raw(live, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
         assert b" 404 " in found.split(b"\r\n")[0], (path, found[:100])

@@ -36,7 +36,7 @@ async def answers_of(batches: Batches, work: Work, pairs: list[tuple[str, Any]])
     return await asyncio.gather(first, *others, return_exceptions=True)
 
 
-def test_queries_that_wait_at_the_same_time_are_answered_together() -> None:
+def test_queries_that_wait_at_the_same_time_are_answered_together():
     work = Work()
     batches = Batches(work)
     pairs = [("a", 1), ("b", 2), ("a", 3), ("b", 4)]
@@ -46,7 +46,7 @@ def test_queries_that_wait_at_the_same_time_are_answered_together() -> None:
     batches.close()
 
 
-def test_a_batch_is_bounded_and_the_oldest_come_first() -> None:
+def test_a_batch_is_bounded_and_the_oldest_come_first():
     work = Work()
     batches = Batches(work, most=2)
     asyncio.run(answers_of(batches, work, [("a", n) for n in range(1, 6)]))
@@ -54,7 +54,7 @@ def test_a_batch_is_bounded_and_the_oldest_come_first() -> None:
     batches.close()
 
 
-def test_an_error_reaches_those_of_its_batch_only() -> None:
+def test_an_error_reaches_those_of_its_batch_only():
     work = Work()
     batches = Batches(work)
     found = asyncio.run(answers_of(batches, work, [("a", "bad"), ("b", 1), ("a", 2)]))
@@ -62,7 +62,7 @@ def test_an_error_reaches_those_of_its_batch_only() -> None:
     batches.close()
 
 
-def test_a_full_queue_turns_away() -> None:
+def test_a_full_queue_turns_away():
     work = Work()
     batches = Batches(work, queue=2)
     found = asyncio.run(answers_of(batches, work, [("a", n) for n in range(3)]))
@@ -71,7 +71,7 @@ def test_a_full_queue_turns_away() -> None:
     batches.close()
 
 
-def test_a_cancelled_query_is_not_answered() -> None:
+def test_a_cancelled_query_is_not_answered():
     work = Work()
     batches = Batches(work)
 

@@ -4,6 +4,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,36 @@ class Member:
         return self.models.current.first.snapshot.name
 
 
-def test_all_switch_once_all_are_ready(shelf: Path, database: Database) -> None:
+def refuse_all(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a process refuse every model."""
+
+    def no_memory(variant: str, name: str) -> object:
+        raise member.models.refuse(variant, name, "there is no memory left")
+
+    monkeypatch.setattr(member.models, "stage", no_memory)
+
+
+@contextmanager
+def stepping(members: list[Member]) -> Iterator[None]:
+    """Let all processes take their steps meanwhile."""
+    over = threading.Event()
+
+    def step() -> None:
+        while not over.is_set():
+            for member in list(members):
+                member.coordinator.step()
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_all_switch_once_all_are_ready(shelf, database):
     one, two = Member(shelf, database, "one"), Member(shelf, database, "two")
     for member in (one, two):
         member.coordinator.step()
@@ -70,15 +100,9 @@ def test_all_switch_once_all_are_ready(shelf: Path, database: Database) -> None:
         assert member.serves == "second"
 
 
-def test_a_refusal_of_one_is_a_refusal_of_all(
-    shelf: Path, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_of_one_is_a_refusal_of_all(shelf, database, monkeypatch):
     one, two = Member(shelf, database, "one"), Member(shelf, database, "two")
-
-    def no_memory(variant: str, name: str) -> object:
-        raise two.models.refuse(variant, name, "there is no memory left")
-
-    monkeypatch.setattr(two.models, "stage", no_memory)
+    refuse_all(two, monkeypatch)
     for member in (one, two):
         member.coordinator.step()
     one.coordinator.propose("main", "second")
@@ -89,9 +113,7 @@ def test_a_refusal_of_one_is_a_refusal_of_all(
         assert "no memory" in member.models.refused["main"].reason
 
 
-def test_a_process_that_is_dead_is_not_waited_for(
-    shelf: Path, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_is_dead_is_not_waited_for(shelf, database, monkeypatch):
     one, dead = Member(shelf, database, "one"), Member(shelf, database, "dead")
     for member in (one, dead):
         member.coordinator.step()
@@ -106,18 +128,12 @@ def test_a_process_that_is_dead_is_not_waited_for(
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_a_late_process_follows_the_others(
-    shelf: Path, database: Database, monkeypatch: pytest.MonkeyPatch, steps: int
-) -> None:
+def test_a_late_process_follows_the_others(shelf, database, monkeypatch, steps):
     one, late = Member(shelf, database, "one"), Member(shelf, database, "late")
-
-    def no_memory(variant: str, name: str) -> object:
-        raise one.models.refuse(variant, name, "there is no memory left")
-
     for member in (one, late):
         member.coordinator.step()
     with monkeypatch.context() as patched:
-        patched.setattr(one.models, "stage", no_memory)
+        refuse_all(one, patched)
         one.coordinator.propose("main", "second")
         for _ in range(steps):
             one.coordinator.step()
@@ -126,7 +142,7 @@ def test_a_late_process_follows_the_others(
     assert (one.serves, late.serves) == ("first", "first")
 
 
-def test_further_variants_change_together_too(shelf: Path, database: Database) -> None:
+def test_further_variants_change_together_too(shelf, database):
     members = [Member(shelf, database, name, variants=("main", "b")) for name in ("one", "late")]
     for member in members:
         member.coordinator.step()
@@ -138,30 +154,17 @@ def test_further_variants_change_together_too(shelf: Path, database: Database) -
         assert [by_name[name].snapshot.name for name in ("main", "b")] == ["first", "second"]
 
 
-def test_a_new_process_changes_too(shelf: Path, database: Database) -> None:
+def test_a_new_process_changes_too(shelf, database):
     members = [Member(shelf, database, "one")]
-    over = threading.Event()
-
-    def follow() -> None:
-        while not over.is_set():
-            for member in list(members):
-                member.coordinator.step()
-            time.sleep(0.01)
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
+    with stepping(members):
         members[0].coordinator.reload("main", "second")
         members.append(Member(shelf, database, "late"))  # it starts with the first model
         members[1].coordinator.step()
         members[0].coordinator.reload("main", "second")
-    finally:
-        over.set()
-        thread.join()
     assert [member.serves for member in members] == ["second", "second"]
 
 
-def test_another_group_goes_its_own_way(shelf: Path, database: Database) -> None:
+def test_another_group_goes_its_own_way(shelf, database):
     one, other = Member(shelf, database, "one"), Member(shelf, database, "x", group="h")
     for member in (one, other):
         member.coordinator.step()
@@ -171,19 +174,9 @@ def test_another_group_goes_its_own_way(shelf: Path, database: Database) -> None
     assert (one.serves, other.serves) == ("second", "first")
 
 
-def test_a_reload_returns_when_all_have_changed(shelf: Path, database: Database) -> None:
+def test_a_reload_returns_when_all_have_changed(shelf, database):
     one, two = Member(shelf, database, "one"), Member(shelf, database, "two")
-    over = threading.Event()
-
-    def follow() -> None:
-        while not over.is_set():
-            for member in (one, two):
-                member.coordinator.step()
-            time.sleep(0.01)
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
+    with stepping([one, two]):
         assert one.coordinator.reload("main", "second").name == "second"
         assert (one.serves, two.serves) == ("second", "second")
         data = bytearray((shelf / "first" / "model.safetensors").read_bytes())
@@ -198,7 +191,4 @@ def test_a_reload_returns_when_all_have_changed(shelf: Path, database: Database)
         assert two.coordinator.reload("main", "second").name == "second"
         with pytest.raises(UsageError, match="no model"):
             two.coordinator.reload("main", "third")
-    finally:
-        over.set()
-        thread.join()
     assert (one.serves, two.serves) == ("second", "second")

@@ -15,14 +15,14 @@ schemathesis = pytest.importorskip("schemathesis")
 
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])
-def test_the_description_holds(live: Live, mode: str) -> None:
+def test_the_description_holds(live, mode):
     """Every operation keeps its promises, for valid and for invalid requests."""
     check(live, mode, 3)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["positive", "negative"])
-def test_the_description_holds_for_many_requests(live: Live, mode: str) -> None:
+def test_the_description_holds_for_many_requests(live, mode):
     check(live, mode, 150)
 
 

@@ -69,8 +69,8 @@ def started() -> Iterator[Callable[..., Process]]:
         one.kill()
 
 
-def test_sigterm_drains(started: Callable[..., Process], model_folder: Path) -> None:
-    server = started(str(model_folder), "--drain", "1")
+def test_sigterm_drains(started, model_folder):
+    server = started(str(model_folder), "--drain", "3")
     user = sdgar.load(model_folder).users.values.tolist()[0]
 
     def ask() -> httpx.Response:
@@ -102,9 +102,7 @@ def test_sigterm_drains(started: Callable[..., Process], model_folder: Path) -> 
         (["first", "--watch"], "no_such_model"),
     ],
 )
-def test_a_wrong_start_says_what_to_do(
-    model_folder: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: str
-) -> None:
+def test_a_wrong_start_says_what_to_do(model_folder, monkeypatch, words, code):
     from sdgar.cli.app import app
 
     monkeypatch.chdir(model_folder.parent)
@@ -165,14 +163,10 @@ def killed(started: Callable[..., Process], folder: Path, tmp_path: Path, times:
     assert len(acknowledged) >= times
 
 
-def test_what_is_acknowledged_survives_kill_9(
-    started: Callable[..., Process], model_folder: Path, tmp_path: Path
-) -> None:
+def test_what_is_acknowledged_survives_kill_9(started, model_folder, tmp_path):
     killed(started, model_folder, tmp_path, 1)
 
 
 @pytest.mark.exhaustive
-def test_what_is_acknowledged_survives_kill_9_at_thirty_moments(
-    started: Callable[..., Process], model_folder: Path, tmp_path: Path
-) -> None:
+def test_what_is_acknowledged_survives_kill_9_at_thirty_moments(started, model_folder, tmp_path):
     killed(started, model_folder, tmp_path, 30)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -17,8 +15,7 @@ def entries(lists: dict[str, Any]) -> list[tuple[Any, float]]:
 
 
 @pytest.mark.parametrize("k", [1, 10, 40, 45])
-def test_the_answer_is_that_of_the_library(client: Client, model_folder: Path, k: int) -> None:
-    model = sdgar.load(model_folder)
+def test_the_answer_is_that_of_the_library(client, model, k):
     users = model.users.values.tolist()
     served = client.post("/v1/recommend", users=users, k=k)
     own = model.recommend_lists(users, k=k).dicts()
@@ -31,8 +28,7 @@ def test_the_answer_is_that_of_the_library(client: Client, model_folder: Path, k
         assert here["model"] == model.version != ""
 
 
-def test_a_history_gets_what_the_library_gives(client: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_a_history_gets_what_the_library_gives(client, model):
     histories = [model.items.values[[1, 5, 9]].tolist(), model.items.values[[3]].tolist()]
     served = client.post("/v1/recommend", histories=[{"items": h} for h in histories], k=7)
     for here, history in zip(served["lists"], histories, strict=True):
@@ -44,8 +40,8 @@ def test_a_history_gets_what_the_library_gives(client: Client, model_folder: Pat
     assert named["lists"][0]["user"] == "x"
 
 
-def test_many_requests_at_once_get_what_each_gets_alone(client: Client, model_folder: Path) -> None:
-    users = sdgar.load(model_folder).users.values.tolist()
+def test_many_requests_at_once_get_what_each_gets_alone(client, model):
+    users = model.users.values.tolist()
     requests = [("POST", "/v1/recommend", {"users": [u], "k": 3 + u_at % 3}, {})
              for u_at, u in enumerate(users)]  # fmt: skip
     together = [answer.json()["lists"][0] for answer in client.all(requests)]
@@ -54,8 +50,7 @@ def test_many_requests_at_once_get_what_each_gets_alone(client: Client, model_fo
         assert [item for item, _ in entries(here)] == [item for item, _ in entries(alone)]
 
 
-def test_an_unknown_id_fails_nobody(client: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_an_unknown_id_fails_nobody(client, model):
     known = model.users.values.tolist()[0]
     found = client.post("/v1/recommend", users=["nobody", known, "else"], k=3, exclude=["what"])
     assert [one["user"] for one in found["lists"]] == ["nobody", known, "else"]
@@ -66,15 +61,14 @@ def test_an_unknown_id_fails_nobody(client: Client, model_folder: Path) -> None:
     assert len(counts) == 3
 
 
-def test_a_user_who_is_named_twice_has_two_lists(client: Client, model_folder: Path) -> None:
-    user = sdgar.load(model_folder).users.values.tolist()[4]
+def test_a_user_who_is_named_twice_has_two_lists(client, model):
+    user = model.users.values.tolist()[4]
     found = client.post("/v1/recommend", users=[user, "no", user], k=2)["lists"]
     assert [one["user"] for one in found] == [user, "no", user]
     assert found[0]["items"] == found[2]["items"]
 
 
-def test_items_can_be_chosen_from_and_left_out(client: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_items_can_be_chosen_from_and_left_out(client, model):
     user, items = model.users.values.tolist()[2], model.items.values.tolist()
     allowed, out = items[:20], items[:5]
     found = client.post("/v1/recommend", users=[user], k=40, items=allowed, exclude=out)
@@ -83,15 +77,13 @@ def test_items_can_be_chosen_from_and_left_out(client: Client, model_folder: Pat
     assert found["lists"][0]["short"]
 
 
-def test_what_a_user_has_can_be_listed_too(client: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_what_a_user_has_can_be_listed_too(client, model):
     user = model.users.values.tolist()[2]
     found = client.post("/v1/recommend", users=[user], k=40, exclude_seen=False)["lists"][0]
     assert len(found["items"]) == len(model.items)
 
 
-def test_reasons_name_items_of_the_history(client: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_reasons_name_items_of_the_history(client, model):
     user = model.users.values.tolist()[1]
     own = set(model.items.at(model.history.of(1)).tolist())
     found = client.post("/v1/recommend", users=[user], k=4, reasons=2)["lists"][0]
@@ -102,8 +94,7 @@ def test_reasons_name_items_of_the_history(client: Client, model_folder: Path) -
             assert one["share"] == pytest.approx(one["by_weights"] + one["by_vectors"])
 
 
-def test_an_explanation_adds_up(client: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_an_explanation_adds_up(client, model):
     user, items = model.users.values.tolist()[1], model.items.values.tolist()[:3]
     found = client.post("/v1/explain", user=user, items=items, reasons=3)
     assert [one["item"] for one in found["items"]] == items
@@ -118,8 +109,7 @@ def test_an_explanation_adds_up(client: Client, model_folder: Path) -> None:
     assert len(history["items"]) == 2
 
 
-def test_similar_items_are_those_of_the_library(client: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_similar_items_are_those_of_the_library(client, model):
     items = model.items.values.tolist()[:2]
     found = client.post("/v1/similar", items=[items[0], "what", items[1]], k=4)
     assert found["by"] == "vectors"
@@ -131,8 +121,8 @@ def test_similar_items_are_those_of_the_library(client: Client, model_folder: Pa
     assert weights["by"] == "weights"
 
 
-def test_options_change_a_list_and_leave_notes(client: Client, model_folder: Path) -> None:
-    user = sdgar.load(model_folder).users.values.tolist()[0]
+def test_options_change_a_list_and_leave_notes(client, model):
+    user = model.users.values.tolist()[0]
     plain = client.post("/v1/recommend", users=[user], k=10)["lists"][0]["items"]
     varied = client.post(
         "/v1/recommend", users=[user], k=10, diversity=0.9, popularity=-0.9
@@ -142,9 +132,7 @@ def test_options_change_a_list_and_leave_notes(client: Client, model_folder: Pat
     assert len({e["item"] for e in varied}) == 10
 
 
-def test_contexts_of_several_fields(
-    serving: Callable[..., Client], tmp_path: Path, data: sdgar.Interactions
-) -> None:
+def test_contexts_of_several_fields(serving, tmp_path, data):
     users = [f"u{n}" for n in data.users_E.tolist()]
     part = ["am" if n % 2 else "pm" for n in range(len(users))]
     frame = {"user": users, "item": data.items_E.tolist(), "part": part}
@@ -162,12 +150,10 @@ def test_contexts_of_several_fields(
     assert (wrong.status_code, wrong.json()["code"]) == (409, "bad_context")
 
 
-def test_variants_are_stable_and_can_be_chosen(
-    serving: Callable[..., Client], model_folder: Path, other_folder: Path
-) -> None:
+def test_variants_are_stable_and_can_be_chosen(serving, model_folder, model, other_folder):
     models = {"main": (str(model_folder), 0.5), "other": (str(other_folder), 0.5)}
     client = serving(model_folder, models=models)
-    users = sdgar.load(model_folder).users.values.tolist()
+    users = model.users.values.tolist()
     first = client.post("/v1/recommend", users=users, k=3)["lists"]
     again = client.post("/v1/recommend", users=users[::-1], k=3)["lists"][::-1]
     assert [one["variant"] for one in first] == [one["variant"] for one in again]
@@ -180,13 +166,13 @@ def test_variants_are_stable_and_can_be_chosen(
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_variant")
 
 
-def test_popular_is_what_most_have(client: Client, data: sdgar.Interactions) -> None:
+def test_popular_is_what_most_have(client, data):
     found = client.get("/v1/popular", k=3)["items"]
     assert [one["rank"] for one in found] == [1, 2, 3]
     assert [one["score"] for one in found] == sorted((one["score"] for one in found), reverse=True)
 
 
-def test_the_model_is_described(client: Client) -> None:
+def test_the_model_is_described(client):
     found = client.get("/v1/model")
     assert found["system"] == "quick"
     assert found["data"]["users"] == 60
@@ -197,9 +183,7 @@ def test_the_model_is_described(client: Client) -> None:
     assert 0 < found["concentration"]["coverage"] <= 1
 
 
-def test_a_bug_is_reported_without_its_secrets(
-    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bug_is_reported_without_its_secrets(client, monkeypatch, caplog):
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a secret")
 

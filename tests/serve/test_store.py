@@ -30,8 +30,7 @@ def feedback(client: Client, *events: dict[str, Any], **more: Any) -> dict[str, 
     return result
 
 
-def test_a_new_user_is_folded_in_at_once(stored: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_a_new_user_is_folded_in_at_once(stored, model):
     items = model.items.values[[2, 7, 11]].tolist()
     assert ask(stored, "new one")[0]["basis"] == "popular"
     feedback(stored, *({"user": "new one", "item": item} for item in items))
@@ -41,8 +40,7 @@ def test_a_new_user_is_folded_in_at_once(stored: Client, model_folder: Path) -> 
     assert items_of(found) == items_of(own)
 
 
-def test_feedback_of_a_known_user_changes_the_list(stored: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_feedback_of_a_known_user_changes_the_list(stored, model):
     user = model.users.values.tolist()[3]
     before = ask(stored, user)[0]
     first = items_of(before)[0]
@@ -56,8 +54,8 @@ def test_feedback_of_a_known_user_changes_the_list(stored: Client, model_folder:
     assert first in items_of(seen)
 
 
-def test_what_is_disliked_is_never_listed(stored: Client, model_folder: Path) -> None:
-    user = sdgar.load(model_folder).users.values.tolist()[3]
+def test_what_is_disliked_is_never_listed(stored, model):
+    user = model.users.values.tolist()[3]
     first, second = items_of(ask(stored, user)[0])[:2]
     feedback(stored, {"user": user, "item": first, "kind": "dislike"},
              {"user": user, "item": second, "weight": -1.0})  # fmt: skip
@@ -67,7 +65,7 @@ def test_what_is_disliked_is_never_listed(stored: Client, model_folder: Path) ->
     assert first in items_of(ask(stored, user, k=40, exclude_seen=False)[0])
 
 
-def test_an_event_with_a_key_is_stored_once(stored: Client) -> None:
+def test_an_event_with_a_key_is_stored_once(stored):
     events = [{"user": "a", "item": "b", "key": "k1"}, {"user": "a", "item": "c"}]
     assert feedback(stored, *events) == {"accepted": 2, "repeated": 0}
     assert feedback(stored, *events) == {"accepted": 1, "repeated": 1}
@@ -97,20 +95,15 @@ def both_know(serving: Callable[..., Client], folder: Path, store: bool | str) -
     assert item not in items_of(ask(there, "nobody", k=40)[0])
 
 
-def test_two_servers_on_one_file_know_the_same(
-    serving: Callable[..., Client], model_folder: Path
-) -> None:
+def test_two_servers_on_one_file_know_the_same(serving, model_folder):
     both_know(serving, model_folder, True)
 
 
-def test_two_servers_on_one_postgresql_know_the_same(
-    serving: Callable[..., Client], model_folder: Path, postgresql_url: str
-) -> None:
+def test_two_servers_on_one_postgresql_know_the_same(serving, model_folder, postgresql_url):
     both_know(serving, model_folder, postgresql_url)
 
 
-def test_entries_are_kept_shown_and_forgotten(stored: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_entries_are_kept_shown_and_forgotten(stored, model):
     user, item = model.users.values.tolist()[0], model.items.values.tolist()[0]
     entry = {
         "name": "A <b>film</b>", "picture": "https://example.org/a.png", "categories": ["drama"],
@@ -136,7 +129,7 @@ def test_entries_are_kept_shown_and_forgotten(stored: Client, model_folder: Path
 @pytest.mark.parametrize(
     "own", ["a/b", "ä ö", "x%2Fy", "q?r#s", "' OR 1=1 --", "..", "\N{PILE OF POO}"]
 )
-def test_any_id_can_be_described(stored: Client, own: str) -> None:
+def test_any_id_can_be_described(stored, own):
     from urllib.parse import quote
 
     path = f"/v1/users/{quote(own, safe='')}"
@@ -146,8 +139,7 @@ def test_any_id_can_be_described(stored: Client, own: str) -> None:
     assert stored.get(path)["name"] == "someone"
 
 
-def test_a_hidden_item_is_in_no_list(stored: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_a_hidden_item_is_in_no_list(stored, model):
     user = model.users.values.tolist()[0]
     first = items_of(ask(stored, user)[0])[0]
     assert stored("PUT", f"/v1/items/{first}", {"hidden": True}).status_code == 200
@@ -165,8 +157,7 @@ def test_a_hidden_item_is_in_no_list(stored: Client, model_folder: Path) -> None
     assert len(similar) == 38
 
 
-def test_categories_can_be_left_out(stored: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_categories_can_be_left_out(stored, model):
     user = model.users.values.tolist()[0]
     out = items_of(ask(stored, user, k=10)[0])[:4]
     for item in out:
@@ -176,10 +167,7 @@ def test_categories_can_be_left_out(stored: Client, model_folder: Path) -> None:
     assert len(items_of(found)) > 10
 
 
-def test_rules_act_on_every_list(
-    serving: Callable[..., Client], model_folder: Path, tmp_path: Path
-) -> None:
-    model = sdgar.load(model_folder)
+def test_rules_act_on_every_list(serving, model_folder, model, tmp_path):
     items = model.items.values.tolist()
     rules = tmp_path / "rules.toml"
     user = model.users.values.tolist()[0]
@@ -199,8 +187,7 @@ def test_rules_act_on_every_list(
     assert len(items) == 40
 
 
-def test_the_history_of_a_user_grows(stored: Client, model_folder: Path) -> None:
-    model = sdgar.load(model_folder)
+def test_the_history_of_a_user_grows(stored, model):
     user = model.users.values.tolist()[2]
     own = model.items.at(model.history.of(2)).tolist()
     before = stored.get("/v1/history", user=user, limit=1000)
@@ -214,8 +201,8 @@ def test_the_history_of_a_user_grows(stored: Client, model_folder: Path) -> None
     assert (nobody["items"], nobody["known"]) == ([], False)
 
 
-def test_impressions_are_logged_with_model_and_variant(stored: Client, model_folder: Path) -> None:
-    user = sdgar.load(model_folder).users.values.tolist()[0]
+def test_impressions_are_logged_with_model_and_variant(stored, model):
+    user = model.users.values.tolist()[0]
     answer = stored.post("/v1/recommend", users=[user], k=3)
     stored.state.service.impressions.flush()
     assert stored.state.database is not None
@@ -225,7 +212,7 @@ def test_impressions_are_logged_with_model_and_variant(stored: Client, model_fol
     assert (rate.users, rate.converted_users, rate.requests) == (1, 1, 1)
 
 
-def test_without_a_store_nothing_is_kept(client: Client) -> None:
+def test_without_a_store_nothing_is_kept(client):
     for method, path, body in (
         ("POST", "/v1/feedback", {"events": [{"user": "a", "item": "b"}]}),
         ("PUT", "/v1/items/a", {"name": "x"}),
@@ -235,8 +222,8 @@ def test_without_a_store_nothing_is_kept(client: Client) -> None:
         assert (answer.status_code, answer.json()["code"]) == (409, "no_store")
 
 
-def test_the_service_reports_its_state(stored: Client, model_folder: Path) -> None:
-    user = sdgar.load(model_folder).users.values.tolist()[0]
+def test_the_service_reports_its_state(stored, model):
+    user = model.users.values.tolist()[0]
     ask(stored, user)
     feedback(stored, {"user": "a", "item": "b"})
     found = stored.get("/v1/service")

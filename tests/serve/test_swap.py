@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
 from sdgar.serve.swap import ModelSource, ServedModels
 
-from .conftest import SHAPE, Client
+from .conftest import SHAPE
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def models_of(shelf: Path) -> ServedModels:
     return ServedModels({"main": ModelSource("main", shelf, watched=True)})
 
 
-def test_the_newest_model_answers(shelf: Path, other_folder: Path) -> None:
+def test_the_newest_model_answers(shelf, other_folder):
     models = models_of(shelf)
     before = models.current
     assert models.outdated() == {}
@@ -54,9 +53,7 @@ def test_the_newest_model_answers(shelf: Path, other_folder: Path) -> None:
     assert models.outdated() == {}  # the older one was requested, until there is a newer one
 
 
-def test_a_newer_model_replaces_one_that_was_requested(
-    shelf: Path, other_folder: Path, data: sdgar.Interactions, tmp_path: Path
-) -> None:
+def test_a_newer_model_replaces_one_that_was_requested(shelf, other_folder, data, tmp_path):
     put(shelf, other_folder, "second")
     models = models_of(shelf)
     models.reload("main", "first")
@@ -86,9 +83,7 @@ def emptied(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [damaged, cut_off, foreign, emptied])
-def test_a_bad_model_changes_nothing_and_is_named(
-    shelf: Path, other_folder: Path, harm: Callable[[Path], None]
-) -> None:
+def test_a_bad_model_changes_nothing_and_is_named(shelf, other_folder, harm):
     models = models_of(shelf)
     before = models.current
     harm(put(shelf, other_folder, "bad"))
@@ -102,7 +97,7 @@ def test_a_bad_model_changes_nothing_and_is_named(
     assert models.refused == {}
 
 
-def test_a_refused_model_is_not_tried_again_and_again(shelf: Path, other_folder: Path) -> None:
+def test_a_refused_model_is_not_tried_again_and_again(shelf, other_folder):
     models = models_of(shelf)
     damaged(put(shelf, other_folder, "bad"))
     assert list(models.outdated()) == ["main"]
@@ -112,13 +107,13 @@ def test_a_refused_model_is_not_tried_again_and_again(shelf: Path, other_folder:
 
 
 @pytest.mark.parametrize("name", ["../first", "first/", "", ".", "..", "/", "a" * 65, "fi\0rst"])
-def test_a_name_is_not_a_path(shelf: Path, name: str) -> None:
+def test_a_name_is_not_a_path(shelf, name):
     with pytest.raises(UsageError) as refused:
         models_of(shelf).reload("main", name)
     assert refused.value.code == "unknown_model"
 
 
-def test_a_model_of_half_the_users_is_refused(shelf: Path) -> None:
+def test_a_model_of_half_the_users_is_refused(shelf):
     models = models_of(shelf)
     few = generate(Shape(users=20, items=40, interactions=300, concentration=0.11), seed=1)
     sdgar.Quick(dim=8).fit(few).save(shelf / "few")
@@ -128,7 +123,7 @@ def test_a_model_of_half_the_users_is_refused(shelf: Path) -> None:
     assert free.reload("main", "few").name == "few"
 
 
-def test_one_item_for_everyone_is_refused(shelf: Path, model_folder: Path) -> None:
+def test_one_item_for_everyone_is_refused(shelf, model_folder):
     from dataclasses import replace
 
     own = sdgar.load(model_folder)
@@ -148,9 +143,7 @@ def _first(shelf: Path) -> ServedModels:
     return models_of(shelf)
 
 
-def test_two_hundred_reloads_under_load(
-    serving: Callable[..., Client], shelf: Path, other_folder: Path
-) -> None:
+def test_two_hundred_reloads_under_load(serving, shelf, other_folder):
     """No answer fails, none mixes two models, and a damaged model among them is refused."""
     put(shelf, other_folder, "second")
     damaged(put(shelf, other_folder, "bad"))
@@ -200,9 +193,7 @@ def test_two_hundred_reloads_under_load(
     assert np.isclose(models.swaps, 190, atol=10)
 
 
-def test_a_reload_over_http_says_what_it_did(
-    serving: Callable[..., Client], shelf: Path, other_folder: Path
-) -> None:
+def test_a_reload_over_http_says_what_it_did(serving, shelf, other_folder):
     client = serving(shelf, watch=True)
     same = client.post("/v1/admin/reload")
     assert not same["changed"]
@@ -221,9 +212,7 @@ def test_a_reload_over_http_says_what_it_did(
     assert path.status_code == 422
 
 
-def test_a_variant_may_be_a_model_next_to_a_watched_folder(
-    serving: Callable[..., Client], shelf: Path, other_folder: Path
-) -> None:
+def test_a_variant_may_be_a_model_next_to_a_watched_folder(serving, shelf, other_folder):
     models = {"main": (str(shelf), 0.5), "other": (str(other_folder), 0.5)}
     client = serving(shelf, models=models, watch=True)
     names = [one["model"] for one in client.get("/v1/model")["variants"]]

@@ -49,16 +49,7 @@ class Shard:
         self._part = shards.described.shards[number]
         self.number = number
         self.folder = folder_of(shards.folder, number)
-
-    @property
-    def n_users(self) -> int:
-        """The number of users of this shard."""
-        return self._part.users
-
-    @property
-    def n_items(self) -> int:
-        """The number of items of all shards."""
-        return self.of.n_items
+        self.n_users, self.n_items = self._part.users, shards.n_items
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -152,10 +143,16 @@ class Shards(printed.Described):
     """
 
     def __init__(self, folder: Path, described: Manifest, digest: str) -> None:
-        self.folder = folder
-        self.described = described
+        self.folder, self.described = folder, described
         self.digest = digest
         """The SHA-256 of what the manifest says, and thus of all that the shards hold."""
+        self.n_users, self.n_items, self.n_rows = described.users, described.items, described.rows
+        self.n_shards = len(described.shards)
+        self.has_weights, self.has_times = described.weights, described.times
+        self.account = described.account
+        """The account of all rows that were read."""
+        self.fields = None
+        """The fields of contexts; None, as a context is a user here."""
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> Shards:
@@ -174,45 +171,6 @@ class Shards(printed.Described):
         """Write interactions that are in RAM as a folder of shards, whole or not at all."""
         of_kind("data", data, Interactions, "Read files and frames with sdgar.read(source).")
         return cls.open(writing.write(data, path, n_shards, overwrite=overwrite))
-
-    @property
-    def n_users(self) -> int:
-        """The number of users."""
-        return self.described.users
-
-    @property
-    def n_items(self) -> int:
-        """The number of items."""
-        return self.described.items
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows of all shards, which is also the length."""
-        return self.described.rows
-
-    @property
-    def n_shards(self) -> int:
-        """The number of shards."""
-        return len(self.described.shards)
-
-    @property
-    def has_weights(self) -> bool:
-        """True if rows have weights."""
-        return self.described.weights
-
-    @property
-    def has_times(self) -> bool:
-        """True if rows have times."""
-        return self.described.times
-
-    @property
-    def account(self) -> RowAccount:
-        """The account of all rows that were read."""
-        return self.described.account
-
-    @property
-    def fields(self) -> None:
-        """The fields of contexts; None, as a context is a user here."""
 
     @cached_property
     def items(self) -> Ids:

@@ -172,18 +172,9 @@ class Without(Shards):
         digest = hashlib.sha256(shards.digest.encode() + rows).hexdigest()
         super().__init__(shards.folder, shards.described, digest)
         self._whole, self._rows_E = shards, rows_E
-        edges = np.searchsorted(rows_E, np.concatenate(([0], np.cumsum(shards.rows_S))))
-        self._edges_S1 = edges
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows that are left."""
-        return self._whole.n_rows - len(self._rows_E)
-
-    @cached_property
-    def rows_S(self) -> NDArray[np.int64]:
-        """The number of rows of each shard that are left."""
-        return self._whole.rows_S - np.diff(self._edges_S1)
+        self._edges_S1 = np.searchsorted(rows_E, np.concatenate(([0], np.cumsum(shards.rows_S))))
+        self.n_rows = shards.n_rows - len(rows_E)
+        self.rows_S = shards.rows_S - np.diff(self._edges_S1)
 
     def __getitem__(self, number: int) -> Shard:
         """Return one shard without its rows that are left out."""
