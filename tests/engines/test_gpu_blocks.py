@@ -8,7 +8,6 @@ import sys
 import threading
 from copy import deepcopy
 from functools import partial
-from signal import SIGTERM
 
 import numpy as np
 import pytest
@@ -16,17 +15,16 @@ import torch
 
 import sdgar
 from sdgar.engines.fused.gpu import FusedGpuEngine
-from sdgar.errors import StoppedError
 from sdgar.scale.block_engine import BlockedUsers, BlockEngine
 from sdgar.scale.block_system import with_new_users
 from sdgar.scale.conveyor import SLOTS, Conveyor, Kind
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
-from sdgar.scale.run import run_shards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import ShardBlocks, Without
 from sdgar.scale.users import UsersOnDevice, UsersOnDisk, UserStore
 from sdgar.systems.recipe import recipe_of
 
+from ..training.workers import run_whole_and_resumed
 from .compositions import GPU as DEVICE
 from .compositions import INTERPRETED
 
@@ -205,34 +203,27 @@ def test_torch_triton_and_numpy_are_enough(shards, tmp_path):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("system", ["sdsoftmax", "sdgar", "bpr"])
-def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, tmp_path):
-    small = {"dim": 3, "n_negatives": 2, "engine": "fused-gpu", "device": DEVICE.type, "epochs": 2}
-    kind, more = {
-        "sdsoftmax": (
+@pytest.mark.parametrize(
+    ("system", "more"),
+    [
+        (
             sdgar.SDSoftmax,
             {"sampler__states": 2, "sampler__samples": 2, "sampler__refit_every": 1},
         ),
-        "sdgar": (
+        (
             sdgar.SDGAR,
             {"sampler__states": 2, "sampler__samples": 2, "early_stopping__every": 1},
         ),
-        "bpr": (sdgar.BPR, {"early_stopping__every": 1}),
-    }[system]
-    options = {"ram": 1 << 30, "together": 3, "test_users": 9, "checkpoint_every": 0.0}
-    whole, stopped, calls = tmp_path / "whole", tmp_path / "stopped", []
-
-    def stop():
-        calls.append(True)
-        return SIGTERM if len(calls) == 1 else None
-
-    result = run_shards(kind(**small, **more), shards, out=whole, **options)
+        (sdgar.BPR, {"early_stopping__every": 1}),
+    ],
+)
+def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, more, tmp_path):
+    small = {"dim": 3, "n_negatives": 2, "engine": "fused-gpu", "device": DEVICE.type, "epochs": 2}
+    result = run_whole_and_resumed(
+        lambda: system(**small, **more), shards, tmp_path, ram=1 << 30, together=3, test_users=9,
+        checkpoint_every=0.0,
+    )  # fmt: skip
     assert result.summary["engine"] == "fused-gpu-blocks"
-    with pytest.raises(StoppedError):
-        run_shards(kind(**small, **more), shards, out=stopped, stop=stop, **options)
-    run_shards(kind(**small, **more), shards, out=stopped, resume=True, **options)
-    for name in ("model.safetensors", "ids.safetensors", "history.safetensors"):
-        assert (stopped / name).read_bytes() == (whole / name).read_bytes(), name
 
 
 KINDS = {"x": Kind(4, (2,), torch.float32)}

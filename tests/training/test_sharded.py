@@ -3,15 +3,14 @@
 import errno
 import shutil
 from pathlib import Path
-from signal import SIGTERM
 
 import numpy as np
 import pytest
 import torch
 
 import sdgar
-from sdgar.data.synthetic import Shape, generate
-from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
+from sdgar.data.synthetic import generate
+from sdgar.errors import ArtifactError, DataError, ResourceError, UsageError
 from sdgar.scale.needs import ram_needs
 from sdgar.scale.run import run_shards
 from sdgar.scale.shards import Shards
@@ -20,20 +19,7 @@ from sdgar.scale.training import fit_shards
 from sdgar.scale.users import UsersOnDisk
 
 from ..cli.test_cli import sdgar as command
-
-SHAPE = Shape(users=90, items=40, interactions=900, concentration=0.15)
-FILES = ("model.safetensors", "ids.safetensors", "history.safetensors")
-SMALL = {
-    "sdsoftmax": {
-        "dim": 4,
-        "sampler__states": 3,
-        "epochs": 4,
-        "sampler__samples": 4,
-        "sampler__refit_every": 2,
-    },
-    "sdgar": {"dim": 4, "sampler__states": 3, "epochs": 4, "early_stopping__every": 2},
-    "bpr": {"dim": 4, "epochs": 4, "early_stopping__every": 2},
-}
+from .workers import SHAPE, SMALL, bytes_of, model_of, run_whole_and_resumed
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +27,9 @@ def shards(tmp_path_factory):
     return Shards.write(generate(SHAPE, seed=3), tmp_path_factory.mktemp("data") / "shards", 5)
 
 
-def model_of(system):
-    return {"sdsoftmax": sdgar.SDSoftmax, "sdgar": sdgar.SDGAR, "bpr": sdgar.BPR}[system](
-        **SMALL[system]
-    )
-
-
 def saved(model, path: Path):
     model.save(path)
-    return [(path / name).read_bytes() for name in FILES]
+    return bytes_of(path)
 
 
 @pytest.mark.parametrize("system", SMALL)
@@ -70,7 +50,7 @@ def test_the_number_of_threads_changes_no_byte(shards, tmp_path, monkeypatch):
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
-            model = fit_shards(model_of("sdsoftmax"), shards, together=2, verbose=False)
+            model = fit_shards(model_of("SDSoftmax"), shards, together=2, verbose=False)
         finally:
             torch.set_num_threads(before)
         found.append(saved(model, tmp_path / f"by{threads}"))
@@ -79,7 +59,7 @@ def test_the_number_of_threads_changes_no_byte(shards, tmp_path, monkeypatch):
 
 def test_every_user_and_every_row_is_known_to_the_model(shards):
     data = shards.interactions()
-    model = fit_shards(model_of("bpr"), shards, together=3, verbose=False)
+    model = fit_shards(model_of("BPR"), shards, together=3, verbose=False)
     assert model.recommender_.users.values.tolist() == data.users.values.tolist()
     assert np.array_equal(model.recommender_.history.items_E, data.items_E)
     assert len(model.recommend(data.users.values.tolist(), k=1)) == data.n_users
@@ -98,39 +78,23 @@ def test_vectors_from_shards_find_what_groups_of_users_like(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("system", "epochs"), [("sdsoftmax", 1), ("sdsoftmax", 2), ("sdgar", 3), ("bpr", 2), ("bpr", 5)]
+    ("system", "epochs"), [("SDSoftmax", 1), ("SDSoftmax", 2), ("SDGAR", 3), ("BPR", 2), ("BPR", 5)]
 )
 def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, epochs, tmp_path):
-    options = {"ram": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
-    calls = []
-
-    def stop():
-        calls.append(True)
-        return SIGTERM if len(calls) == epochs else None
-
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    run_shards(model_of(system), shards, out=whole, **options)
-    with pytest.raises(StoppedError):
-        run_shards(model_of(system), shards, out=stopped, stop=stop, **options)
-    run_shards(model_of(system), shards, out=stopped, resume=True, **options)
-    for name in FILES:
-        assert (stopped / name).read_bytes() == (whole / name).read_bytes(), name
-    assert not stopped.with_name("stopped.partial").exists()
+    run_whole_and_resumed(
+        lambda: model_of(system), shards, tmp_path, epochs=epochs, ram=1 << 30, together=2,
+        test_users=20, checkpoint_every=0.0,
+    )  # fmt: skip
 
 
 def test_one_epoch_is_not_run_again_for_few_validation_rows(shards, tmp_path, monkeypatch):
     monkeypatch.setattr("sdgar.scale.training.FEW", 1.0)
-    options = {"ram": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
-    model = sdgar.SDSoftmax(**SMALL["sdsoftmax"] | {"epochs": 1})
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    result = run_shards(model, shards, out=whole, **options)
+    result = run_whole_and_resumed(
+        lambda: model_of("SDSoftmax", epochs=1), shards, tmp_path, ram=1 << 30, together=2,
+        test_users=20, checkpoint_every=0.0,
+    )  # fmt: skip
     assert [(phase, record.epoch) for phase, record in result.log] == [("choose", 1)]
     assert result.summary["epochs"] == result.summary["best_epoch"] == 1
-    with pytest.raises(StoppedError):
-        run_shards(model, shards, out=stopped, stop=lambda: SIGTERM, **options)
-    run_shards(model, shards, out=stopped, resume=True, **options)
-    for name in FILES:
-        assert (stopped / name).read_bytes() == (whole / name).read_bytes(), name
 
 
 def test_rows_are_set_aside_alike_for_any_number_of_shards(tmp_path):
@@ -152,7 +116,7 @@ def test_rows_are_set_aside_alike_for_any_number_of_shards(tmp_path):
 def test_shards_of_users_who_come_once_say_that_nothing_can_be_measured(tmp_path):
     data = sdgar.Interactions.from_arrays([1, 2, 3], ["a", "b", "a"])
     with pytest.raises(DataError, match=r"no user of .* has two rows or more"):
-        fit_shards(model_of("bpr"), Shards.write(data, tmp_path / "s", 2), verbose=False)
+        fit_shards(model_of("BPR"), Shards.write(data, tmp_path / "s", 2), verbose=False)
 
 
 def test_the_newest_rows_are_set_aside_where_there_are_times(tmp_path):
@@ -184,7 +148,7 @@ def test_blocks_have_all_rows_once(shards):
 
 
 def test_too_little_memory_is_refused_before_anything_is_computed(shards, tmp_path):
-    model = model_of("sdsoftmax")
+    model = model_of("SDSoftmax")
     needs = ram_needs(model, shards, 4)
     with pytest.raises(ResourceError, match="--together 1"):
         run_shards(

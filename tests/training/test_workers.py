@@ -11,7 +11,7 @@ import torch
 from torch.distributed import FileStore
 
 import sdgar
-from sdgar.data.synthetic import Shape, generate
+from sdgar.data.synthetic import generate
 from sdgar.errors import ResourceError, UsageError
 from sdgar.maths.rng import Stream
 from sdgar.runs.workspace import partial_of
@@ -22,20 +22,8 @@ from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import ShardBlocks, Without, hold
 from sdgar.scale.training import VALID_SHARE
 
-from .workers import CHUNK, Task, run_together
+from .workers import CHUNK, SHAPE, SMALL, Task, bytes_of, model_of, run_together
 
-SHAPE = Shape(users=90, items=40, interactions=900, concentration=0.15)
-FILES = ("model.safetensors", "ids.safetensors", "history.safetensors")
-SMALL = {
-    "SDSoftmax": {
-        "dim": 4, "sampler__states": 3, "epochs": 4, "sampler__samples": 4,
-        "sampler__refit_every": 2, "batch_size": 64,
-    },
-    "SDGAR": {
-        "dim": 4, "sampler__states": 3, "epochs": 4, "early_stopping__every": 2, "batch_size": 64,
-    },
-    "BPR": {"dim": 4, "epochs": 4, "early_stopping__every": 2, "batch_size": 64},
-}  # fmt: skip
 OPTIONS = {"ram": 1 << 30, "together": 3, "test_users": 20}
 exhaustive = pytest.mark.exhaustive
 
@@ -55,15 +43,11 @@ def by_one(shards, tmp_path_factory):
             out = tmp_path_factory.mktemp("one") / system
             with pytest.MonkeyPatch.context() as patched:
                 patched.setattr(sampled_sums, "_CHUNK", CHUNK)
-                run_shards(getattr(sdgar, system)(**SMALL[system]), shards, out=out, **OPTIONS)
+                run_shards(model_of(system), shards, out=out, **OPTIONS)
             found[system] = bytes_of(out)
         return found[system]
 
     return bytes_by_one
-
-
-def bytes_of(out):
-    return {name: (out / name).read_bytes() for name in FILES}
 
 
 def task_of(shards, out, system, **more):

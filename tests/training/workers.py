@@ -1,4 +1,7 @@
-"""Processes that train together, forked from one that has imported everything already."""
+"""Small trainings on shards: resumed ones, and processes that train together.
+
+Processes are forked from one that has imported everything already.
+"""
 
 import os
 import traceback
@@ -12,7 +15,13 @@ from signal import SIGKILL, SIGTERM
 from threading import Timer
 from typing import Any
 
-from sdgar.errors import ResourceError, SdgarError
+import pytest
+
+import sdgar
+from sdgar.data.synthetic import Shape
+from sdgar.errors import ResourceError, SdgarError, StoppedError
+from sdgar.scale.run import run_shards
+from sdgar.scale.shards import Shards
 
 _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
@@ -24,8 +33,51 @@ _PROCESSES.set_forkserver_preload(
 )  # fmt: skip
 CHUNK = 240
 """Numbers that a chunk of a refit looks at, so few that there are chunks for several processes."""
+SHAPE = Shape(users=90, items=40, interactions=900, concentration=0.15)
+FILES = ("model.safetensors", "ids.safetensors", "history.safetensors")
+SMALL: dict[str, dict[str, Any]] = {
+    "SDSoftmax": {
+        "dim": 4, "sampler__states": 3, "epochs": 4, "sampler__samples": 4,
+        "sampler__refit_every": 2, "batch_size": 64,
+    },
+    "SDGAR": {
+        "dim": 4, "sampler__states": 3, "epochs": 4, "early_stopping__every": 2, "batch_size": 64,
+    },
+    "BPR": {"dim": 4, "epochs": 4, "early_stopping__every": 2, "batch_size": 64},
+}  # fmt: skip
 _LONG = 300
 """The seconds after which a test gives up."""
+
+
+def model_of(system: str, **more: Any) -> Any:
+    """Return a small estimator of a system."""
+    return getattr(sdgar, system)(**SMALL[system] | more)
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of the files of a model."""
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def run_whole_and_resumed(make: Callable[[], Any], shards: Shards, folder: Path, **how: Any) -> Any:
+    """Train, and train again with a stop after ``epochs`` and a second start.
+
+    The models have the same bytes. Return the result of the first.
+    """
+    epochs, calls = how.pop("epochs", 1), []
+
+    def stop() -> Any:
+        calls.append(True)
+        return SIGTERM if len(calls) == epochs else None
+
+    whole, stopped = folder / "whole", folder / "stopped"
+    result = run_shards(make(), shards, out=whole, **how)
+    with pytest.raises(StoppedError):
+        run_shards(make(), shards, out=stopped, stop=stop, **how)
+    run_shards(make(), shards, out=stopped, resume=True, **how)
+    assert bytes_of(stopped) == bytes_of(whole)
+    assert not stopped.with_name("stopped.partial").exists()
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +151,10 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
     import torch
     from torch.distributed import FileStore
 
-    import sdgar
     from sdgar.samplers import sampled_sums
     from sdgar.scale import run, workers
     from sdgar.scale import shared_memory as common
-    from sdgar.scale.run import follow_run, run_shards
-    from sdgar.scale.shards import Shards
+    from sdgar.scale.run import follow_run
 
     torch.set_num_threads(1)
     common._folders = lambda: [task.out.parent]
