@@ -280,8 +280,8 @@ class BlockEngine:
     def _stored(self, block: int, kind: str, *, all_users: bool) -> Arrays | None:
         """Return what was stored for the users of a block; other workers' users may be missing."""
         numbers = self.blocks.parts(block)
-        some = numbers if all_users else self._own(numbers) or numbers
-        return self._users.read(kind, numbers, some, self.blocks.shards.start_S1)
+        wanted = numbers if all_users else self._own(numbers) or numbers
+        return self._users.read(kind, self.blocks.places(block), wanted)
 
     def _own(self, shards: range) -> list[int]:
         return [shard for shard in shards if self._workers.owns(shard)]
@@ -312,10 +312,9 @@ class BlockEngine:
 
     def _store(self, block: int, engine: FusedCpuEngine) -> None:
         """Store the users of a block."""
-        start_S1 = self.blocks.shards.start_S1
         for kind, tables in self._tables_to_keep(block, engine).items():
             arrays = {name: np.asarray(table) for name, table in tables.items()}
-            self._users.store(kind, self.blocks.parts(block), arrays, start_S1)
+            self._users.store(kind, self.blocks.places(block), arrays)
 
     def _follow(self, engine: Any, epoch: int, *, items_too: bool) -> Health:
         """Update a block's generator to the scores; all blocks then use its items."""

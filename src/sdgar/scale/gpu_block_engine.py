@@ -27,6 +27,7 @@ from sdgar.machine import cores
 from sdgar.scale.block_engine import BlockEngine
 from sdgar.scale.block_system import with_new_users, with_users
 from sdgar.scale.conveyor import Conveyor, Kind, Slot
+from sdgar.scale.users import Places
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -189,13 +190,10 @@ class GpuBlockEngine(BlockEngine):
         self, block: int, slot: Slot, kind: str, copies: list[tuple[Tensor, Tensor]]
     ) -> Tensors | None:
         """Put what waits here for the users of a block into its slot; None if nothing does."""
-        shards, start_S1 = self.blocks.parts(block), self.blocks.shards.start_S1
-        if self._there is not None or not self._users.has(shards[0], kind):
+        places = self.blocks.places(block)
+        if self._there is not None or (first := self._users.get(places[0][0], kind)) is None:
             return None
-        first = self._users.get(shards[0], kind)
-        assert first is not None
-        n_users = int(start_S1[shards.stop] - start_S1[shards.start])
-        tables = {name: slot.table(name, n_users) for name in first}
+        tables = {name: slot.table(name, places[-1][1].stop) for name in first}
 
         def fill(place: tuple[int, slice]) -> None:
             shard, own = place
@@ -204,15 +202,15 @@ class GpuBlockEngine(BlockEngine):
             for name, (here, _) in tables.items():
                 here.numpy()[own] = arrays[name]
 
-        self._conveyor.each(fill, self._places(shards))
+        self._conveyor.each(fill, places)
         copies += [(there, here) for here, there in tables.values()]
         return {name: there for name, (_, there) in tables.items()}
 
     def _leave(self, block: int, slot: Slot, engine: FusedGpuEngine) -> None:
         """Queue copies of a block's users from the GPU."""
-        shards, kept = self.blocks.parts(block), self._tables_to_keep(block, engine)
+        places, kept = self.blocks.places(block), self._tables_to_keep(block, engine)
         if self._there is not None:
-            for shard, own in self._places(shards):
+            for shard, own in places:
                 for kind, tables in kept.items():
                     self._there.keep(shard, kind, {n: table[own] for n, table in tables.items()})
             return
@@ -225,11 +223,11 @@ class GpuBlockEngine(BlockEngine):
                     there.copy_(table)
                 copies.append((here[kind][name], there))
         done = self._conveyor.leaving.mark()
-        self._conveyor.leave(slot, partial(self._put_all, shards, here, copies, done))
+        self._conveyor.leave(slot, partial(self._put_all, places, here, copies, done))
 
     def _put_all(
         self,
-        shards: range,
+        places: Places,
         here: dict[str, Tensors],
         copies: list[tuple[Tensor, Tensor]],
         done: Any,
@@ -242,10 +240,4 @@ class GpuBlockEngine(BlockEngine):
                 arrays = {name: table[own].numpy() for name, table in tables.items()}
                 self._users.put(shard, kind, arrays)
 
-        self._conveyor.each(put, self._places(shards))
-
-    def _places(self, shards: range) -> list[tuple[int, slice]]:
-        """Return the numbers of shards that follow each other, with the places of their users."""
-        start_S1 = self.blocks.shards.start_S1
-        edges = (start_S1 - start_S1[shards.start]).tolist()
-        return [(shard, slice(*edges[shard : shard + 2])) for shard in shards]
+        self._conveyor.each(put, places)

@@ -11,7 +11,7 @@ removes the versions of the shards that it owns. Another worker can read them on
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ from sdgar.storage.files import disk_error
 
 Arrays = dict[str, NDArray[Any]]
 """Arrays by name, each with a row for every user of a shard."""
+Places = Sequence[tuple[int, slice]]
+"""The numbers of consecutive shards, with the places of their users in a block."""
 
 
 class UserStore:
@@ -70,31 +72,29 @@ class UserStore:
     def load_state(self, state: Tensor) -> None:
         """Return to what was stored when ``state`` returned this."""
 
-    def read(
-        self, kind: str, shards: range, some: Iterable[int], start_S1: NDArray[np.int64]
-    ) -> Arrays | None:
-        """Return the stored arrays of consecutive shards, concatenated; None without.
+    def read(self, kind: str, places: Places, wanted: Collection[int]) -> Arrays | None:
+        """Return the stored arrays of shards by their places, concatenated; None without.
 
-        Only ``some`` of them are read, and the rows of the others are 0.
+        Only the ``wanted`` shards are read, and the rows of the others are 0.
         """
-        begin, end = start_S1[shards.start], start_S1[shards.stop]
         found: Arrays = {}
-        for shard in some:
+        for shard, place in places:
+            if shard not in wanted:
+                continue
             arrays = self.get(shard, kind)
             if arrays is None:
                 return None
-            first, last = start_S1[shard : shard + 2] - begin
             for name, array in arrays.items():
                 if name not in found:
-                    found[name] = np.zeros((end - begin, *array.shape[1:]), array.dtype)
-                found[name][first:last] = array
+                    n_users = places[-1][1].stop
+                    found[name] = np.zeros((n_users, *array.shape[1:]), array.dtype)
+                found[name][place] = array
         return found
 
-    def store(self, kind: str, shards: range, arrays: Arrays, start_S1: NDArray[np.int64]) -> None:
+    def store(self, kind: str, places: Places, arrays: Arrays) -> None:
         """Put the arrays of consecutive shards, shard by shard."""
-        for shard in shards:
-            first, last = start_S1[shard : shard + 2] - start_S1[shards.start]
-            self.put(shard, kind, {name: array[first:last] for name, array in arrays.items()})
+        for shard, place in places:
+            self.put(shard, kind, {name: array[place] for name, array in arrays.items()})
 
 
 class UsersOnDevice(UserStore):

@@ -43,6 +43,12 @@ class ShardBlocks:
         first = number * self._together
         return range(first, min(first + self._together, self.shards.n_shards))
 
+    def places(self, number: int) -> list[tuple[int, slice]]:
+        """Return the numbers of the shards of a block, with the places of their users."""
+        parts, start_S1 = self.parts(number), self.shards.start_S1
+        edges = (start_S1[parts.start : parts.stop + 1] - start_S1[parts.start]).tolist()
+        return [(shard, slice(*edges[at : at + 2])) for at, shard in enumerate(parts)]
+
     @cached_property
     def start_B1(self) -> NDArray[np.int64]:
         """The number of the first user of each block."""
