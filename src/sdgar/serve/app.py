@@ -20,11 +20,11 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.staticfiles import StaticFiles
 
 from sdgar._version import __version__
+from sdgar.serve.answers import ProblemDetails
 from sdgar.serve.limits import LimitedApp
 from sdgar.serve.problems import add_error_handlers, problem, refusal_of
 from sdgar.serve.routes import recommendations
 from sdgar.serve.routes.common import ROUTERS, ServerState, require_json
-from sdgar.serve.schemas import ProblemDetails
 from sdgar.serve.settings import ServerSettings
 
 access_log = logging.getLogger("sdgar.access")

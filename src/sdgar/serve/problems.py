@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from sdgar.errors import SdgarError
-from sdgar.serve.schemas import ProblemDetails
+from sdgar.serve.answers import ProblemDetails
 
 log = logging.getLogger("sdgar.serve")
 

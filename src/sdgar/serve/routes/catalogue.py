@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from sdgar.data.ids import Ids
 from sdgar.errors import UsageError
-from sdgar.serve import schemas
+from sdgar.serve import answers, schemas
 from sdgar.serve.activity import is_negative
 from sdgar.serve.catalogue import details_of, model_ids
 from sdgar.serve.routes.common import ServerState, answer, router, state_of
@@ -81,7 +81,7 @@ def _ids_beginning_with(ids: Ids, text: str, limit: int) -> list[Any]:
     return found
 
 
-@reading.get("/items", response_model=schemas.SearchResult, summary="Search items")
+@reading.get("/items", response_model=answers.SearchResult, summary="Search items")
 async def search_items(
     request: Request, query: Text = "", limit: Limit = 20, category: Category = None
 ) -> Response:
@@ -89,7 +89,7 @@ async def search_items(
     return await _search(request, "item", query, limit, category)
 
 
-@reading.get("/users", response_model=schemas.SearchResult, summary="Search users")
+@reading.get("/users", response_model=answers.SearchResult, summary="Search users")
 async def search_users(request: Request, query: Text = "", limit: Limit = 20) -> Response:
     """Return users whose id begins with the text or whose name contains it."""
     return await _search(request, "user", query, limit, None)
@@ -100,7 +100,7 @@ def _add_entry_routes(side: Side, name: str) -> None:
     path = f"/{side}s/{{id:path}}"
 
     @reading.get(
-        path, name=f"get_{side}", response_model=schemas.Description, summary=f"Get {name}"
+        path, name=f"get_{side}", response_model=answers.Description, summary=f"Get {name}"
     )
     async def get(request: Request, id: PathId) -> Response:
         """Return the entry of an id in the store, and whether the model contains the id."""
@@ -115,7 +115,7 @@ def _add_entry_routes(side: Side, name: str) -> None:
         return answer(found)
 
     @writing.put(
-        path, name=f"put_{side}", response_model=schemas.Description, summary=f"Describe {name}"
+        path, name=f"put_{side}", response_model=answers.Description, summary=f"Describe {name}"
     )
     async def put(
         request: Request, id: PathId, body: Annotated[schemas.EntryBody, Body()]
@@ -143,7 +143,7 @@ _add_entry_routes("item", "an item")
 _add_entry_routes("user", "a user")
 
 
-@reading.get("/categories", response_model=schemas.Categories, summary="All categories")
+@reading.get("/categories", response_model=answers.Categories, summary="All categories")
 async def categories(request: Request) -> Response:
     """Return the categories of items in the store, the largest first."""
     database = state_of(request).database
@@ -152,7 +152,7 @@ async def categories(request: Request) -> Response:
     return answer({"categories": [{"name": name, "items": n} for name, n in ordered]})
 
 
-@reading.get("/history", response_model=schemas.UserItems, summary="The items of a user")
+@reading.get("/history", response_model=answers.UserItems, summary="The items of a user")
 async def history(
     request: Request,
     user: QueryId,

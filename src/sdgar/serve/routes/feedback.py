@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Body, Header, Request
 from fastapi.responses import Response
 
-from sdgar.serve import schemas
+from sdgar.serve import answers, schemas
 from sdgar.serve.routes.common import answer, router, state_of
 from sdgar.serve.store import Event
 
@@ -17,7 +17,7 @@ routes = router("feedback", role="write", tags=["feedback"])
 
 
 @routes.post(
-    "/feedback", response_model=schemas.FeedbackResult, status_code=202, summary="Store events"
+    "/feedback", response_model=answers.FeedbackResult, status_code=202, summary="Store events"
 )
 async def feedback(
     request: Request,

@@ -9,7 +9,7 @@ from fastapi import Body, Query, Request
 from fastapi.responses import Response
 from pydantic import Discriminator, Tag
 
-from sdgar.serve import schemas
+from sdgar.serve import answers, schemas
 from sdgar.serve.catalogue import details_of, model_ids
 from sdgar.serve.routes.common import answer, router, state_of
 
@@ -46,7 +46,7 @@ Limit = Annotated[int, Query(ge=1, le=schemas.MOST_ENTRIES, description="The num
 
 @routes.post(
     "/recommend",
-    response_model=schemas.Recommendations,
+    response_model=answers.Recommendations,
     summary="The best items for users, histories or contexts",
 )
 async def recommend(
@@ -65,7 +65,7 @@ async def recommend(
     return answer(await state_of(request).service.recommend(body))
 
 
-@routes.post("/similar", response_model=schemas.SimilarAnswer, summary="Items similar to an item")
+@routes.post("/similar", response_model=answers.SimilarAnswer, summary="Items similar to an item")
 async def similar(
     request: Request,
     body: Annotated[
@@ -76,7 +76,7 @@ async def similar(
     return answer(await state_of(request).service.similar(body))
 
 
-@routes.post("/explain", response_model=schemas.Explanation, summary="The reasons of scores")
+@routes.post("/explain", response_model=answers.Explanation, summary="The reasons of scores")
 async def explain(
     request: Request,
     body: Annotated[
@@ -87,13 +87,13 @@ async def explain(
     return answer(await state_of(request).service.explain(body))
 
 
-@routes.get("/popular", response_model=schemas.ItemList, summary="The most popular items")
+@routes.get("/popular", response_model=answers.ItemList, summary="The most popular items")
 async def popular(request: Request, k: Limit = 10, category: Category = None) -> Response:
     """Return the most popular items, of all or of one category."""
     return answer(await state_of(request).service.popular(k, category))
 
 
-@routes.get("/latest", response_model=schemas.ItemList, summary="The newest items")
+@routes.get("/latest", response_model=answers.ItemList, summary="The newest items")
 async def latest(request: Request, k: Limit = 10, category: Category = None) -> Response:
     """Return the newest items of the store; hidden ones are left out."""
     state = state_of(request)

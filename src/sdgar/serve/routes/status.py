@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Body, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from sdgar.serve import schemas
+from sdgar.serve import answers, schemas
 from sdgar.serve.problems import Refused
 from sdgar.serve.routes.common import ServerState, answer, router, state_of
 from sdgar.serve.snapshot import Snapshot, as_time
@@ -132,7 +132,7 @@ async def metrics(request: Request) -> Response:
 
 
 @changes.post(
-    "/admin/reload", response_model=schemas.ReloadResult, summary="Change to another model"
+    "/admin/reload", response_model=answers.ReloadResult, summary="Change to another model"
 )
 async def reload(request: Request, body: Annotated[schemas.ReloadBody, Body()]) -> Response:
     """Load the newest model, or one by name; it answers only if it passes all checks."""
