@@ -17,7 +17,7 @@ import sdgar
 from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.scale.block_engine import BlockedUsers, BlockEngine
 from sdgar.scale.block_system import with_new_users
-from sdgar.scale.conveyor import SLOTS, Conveyor, Kind
+from sdgar.scale.conveyor import SLOTS, Conveyor
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import ShardBlocks, Without
@@ -226,7 +226,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, more, t
     assert result.summary["engine"] == "fused-gpu-blocks"
 
 
-KINDS = {"x": Kind(4, (2,), torch.float32)}
+KINDS = {"x": ((4, 2), torch.float32)}
 
 
 def test_blocks_come_in_order_and_all_leave():

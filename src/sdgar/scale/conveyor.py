@@ -15,7 +15,7 @@ import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,25 +29,18 @@ Part = TypeVar("Part")
 """One part of a block."""
 
 
-class Kind(NamedTuple):
-    """A kind of table of a block."""
-
-    most: int
-    """The most rows that the table of a block can have."""
-    row: Sequence[int]
-    """The shape of a row."""
-    dtype: torch.dtype
-    """The type of its numbers."""
+Kinds = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
+"""The largest shape and the type of each table of a block, by its name."""
 
 
 class Slot:
     """Buffers for the tables of one block, in RAM and on the device, which are reused."""
 
-    def __init__(self, kinds: Mapping[str, Kind], device: torch.device) -> None:
+    def __init__(self, kinds: Kinds, device: torch.device) -> None:
         on_gpu = device.type == "cuda"
         self._here = {
-            name: torch.empty((kind.most, *kind.row), dtype=kind.dtype, pin_memory=on_gpu)
-            for name, kind in kinds.items()
+            name: torch.empty(shape, dtype=dtype, pin_memory=on_gpu)
+            for name, (shape, dtype) in kinds.items()
         }
         self._there = {
             name: torch.empty_like(here, device=device) for name, here in self._here.items()
@@ -91,7 +84,7 @@ class Copies:
 class Conveyor(Generic[Loaded]):
     """The slots of a device, and the threads that fill and empty them."""
 
-    def __init__(self, kinds: Mapping[str, Kind], device: torch.device, *, threads: int) -> None:
+    def __init__(self, kinds: Kinds, device: torch.device, *, threads: int) -> None:
         """Allocate buffers for tables of these kinds."""
         self._slots = [Slot(kinds, device) for _ in range(SLOTS)]
         if device.type == "cuda":

@@ -26,7 +26,7 @@ from sdgar.engines.protocol import Engine, EpochStats
 from sdgar.machine import cores
 from sdgar.scale.block_engine import BlockEngine
 from sdgar.scale.block_system import with_new_users, with_users
-from sdgar.scale.conveyor import Conveyor, Kind, Slot
+from sdgar.scale.conveyor import Conveyor, Slot
 from sdgar.scale.users import Places
 
 if TYPE_CHECKING:
@@ -70,19 +70,19 @@ class GpuBlockEngine(BlockEngine):
         if (shared := system.positives_per_visit) > 1:  # every user's last visit may lack some
             visits = min(visits, visits // shared + users)
         self._tables = gpu_tables_of(system, Capacity(users, visits, weighted), self._device)
-        kinds = {
-            "start_U1": Kind(users + 1, (), torch.int64),
-            "items_E": Kind(rows, (), torch.int32),
+        kinds: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
+            "start_U1": ((users + 1,), torch.int64),
+            "items_E": ((rows,), torch.int32),
         }
         if weighted:
-            kinds["weight_E"] = Kind(rows, (), torch.float32)
+            kinds["weight_E"] = ((rows,), torch.float32)
         if self._there is None:
-            kinds["user_UD"] = Kind(users, (self._tables.dim,), torch.float32)
+            kinds["user_UD"] = ((users, self._tables.dim), torch.float32)
             for name, table in self._tables.moments_of_users(0).items():
-                kinds[name] = Kind(users, table.shape[1:], table.dtype)
+                kinds[name] = ((users, *table.shape[1:]), table.dtype)
             if self._generator is not None:
                 bins_UK = self._generator.state_of.bin_RN
-                kinds["bins_UK"] = Kind(users, (bins_UK.shape[1],), bins_UK.dtype)
+                kinds["bins_UK"] = ((users, bins_UK.shape[1]), bins_UK.dtype)
         self._conveyor: Conveyor[LoadedBlock] = Conveyor(
             kinds, self._device, threads=cores.threads()
         )
