@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -143,30 +142,16 @@ def kill_at(server: Process, seconds: float, url: str, turn: int) -> list[str]:
     return acknowledged
 
 
-def killed(started: Callable[..., Process], folder: Path, tmp_path: Path, times: int) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(30, marks=pytest.mark.exhaustive)])
+def test_what_is_acknowledged_survives_kill_9(started, model_folder, tmp_path, times):
     store = f"sqlite:///{tmp_path / 'store.db'}"
     chance = random.Random(7)
     acknowledged: list[str] = []
     for turn in range(times):
-        server = started(str(folder), "--store", store, "--no-page")
+        server = started(str(model_folder), "--store", store, "--no-page")
         acknowledged += kill_at(server, chance.uniform(0.0, 0.3), server.url, turn)
     with Database.open(store, read_only=True) as database:
-        stored: list[str] = []
-        number = 0
-        while True:
-            events, number = database.events_after(number, 1000)
-            stored += [event.item for event in events]
-            if not events:
-                break
+        stored = [event.item for event in database.events_after(0, 10**6)[0]]
     assert len(stored) == len(set(stored))
     assert set(acknowledged) <= set(stored)
     assert len(acknowledged) >= times
-
-
-def test_what_is_acknowledged_survives_kill_9(started, model_folder, tmp_path):
-    killed(started, model_folder, tmp_path, 1)
-
-
-@pytest.mark.exhaustive
-def test_what_is_acknowledged_survives_kill_9_at_thirty_moments(started, model_folder, tmp_path):
-    killed(started, model_folder, tmp_path, 30)

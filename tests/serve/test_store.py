@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,9 +73,11 @@ def test_an_event_with_a_key_is_stored_once(stored):
     assert stored.get("/v1/users/a")["events"] == 4
 
 
-def both_know(serving: Callable[..., Client], folder: Path, store: bool | str) -> None:
-    here, there = (serving(folder, store=store, follow=0.01) for _ in range(2))
-    item = sdgar.load(folder).items.values.tolist()[5]
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_two_servers_on_one_store_know_the_same(serving, model_folder, request, store):
+    store = True if store == "sqlite" else request.getfixturevalue("postgresql_url")
+    here, there = (serving(model_folder, store=store, follow=0.01) for _ in range(2))
+    item = sdgar.load(model_folder).items.values.tolist()[5]
     assert ask(there, "guest")[0]["basis"] == "popular"
     feedback(here, {"user": "guest", "item": item})
     assert there.state.background is not None
@@ -93,14 +93,6 @@ def both_know(serving: Callable[..., Client], folder: Path, store: bool | str) -
     assert there.state.database is not None
     there.state.service.catalogue.refresh()
     assert item not in items_of(ask(there, "nobody", k=40)[0])
-
-
-def test_two_servers_on_one_file_know_the_same(serving, model_folder):
-    both_know(serving, model_folder, True)
-
-
-def test_two_servers_on_one_postgresql_know_the_same(serving, model_folder, postgresql_url):
-    both_know(serving, model_folder, postgresql_url)
 
 
 def test_entries_are_kept_shown_and_forgotten(stored, model):
