@@ -65,7 +65,7 @@ def refuse_all(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def stepping(members: list[Member]) -> Iterator[None]:
-    """Let all processes take their steps meanwhile."""
+    """Take the steps of all processes in a thread."""
     over = threading.Event()
 
     def step() -> None:

@@ -62,7 +62,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 def run_whole_and_resumed(make: Callable[[], Any], shards: Shards, folder: Path, **how: Any) -> Any:
     """Train, and train again with a stop after ``epochs`` and a second start.
 
-    The models have the same bytes. Return the result of the first.
+    The models are bit-identical. Return the result of the first.
     """
     epochs, calls = how.pop("epochs", 1), []
 

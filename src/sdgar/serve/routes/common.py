@@ -125,7 +125,7 @@ def require_json(headers: dict[bytes, bytes]) -> None:
 
 
 ROUTERS: dict[str, APIRouter] = {}
-"""All routers of the API by name; a server includes those that exist when it starts."""
+"""All routers of the API by name; a server includes the routers that exist when it starts."""
 
 
 def router(name: str, *, role: str | None, tags: list[str], prefix: str = "/v1") -> APIRouter:

@@ -96,7 +96,7 @@ class DeploymentTable(Transactions):
 
 
 STEPS: tuple[Callable[[Connection], None], ...] = ()
-"""Functions that change the tables of an older store, from version 1 to those of ``METADATA``.
+"""Functions that change the tables of an older store, from version 1 to the newest.
 
 A new store gets the newest tables, and an older one takes the steps that it lacks. To change a
 table, add a step; a step never changes once it was published.
