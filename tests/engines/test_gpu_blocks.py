@@ -183,7 +183,7 @@ def test_rows_that_were_set_aside_can_come_back_between_epochs(shards):
 
 BARE = """
 import sys
-for name in ("scipy", "numba", "polars", "safetensors", "sklearn", "rich"):
+for name in ("scipy", "polars", "safetensors", "sklearn", "rich"):
     sys.modules[name] = None
 from sdgar.scale.shards import Shards
 from sdgar.systems.bpr import BPR
@@ -196,7 +196,7 @@ print(recipe_of(model).trained.engine, recipe_of(model).trained.log[-1][1].loss 
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="the test has Triton's interpreter compute")
-def test_torch_triton_and_numpy_are_enough(shards, tmp_path):
+def test_torch_triton_numba_and_numpy_are_enough(shards, tmp_path):
     words = [sys.executable, "-W", "ignore", "-c", BARE, str(shards.folder), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=os.environ)
     assert done.stdout == "fused-gpu-blocks True\n", done.stderr
