@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sdgar.cli.console import Screen
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json, Overwrite
 from sdgar.cli.options.values import bytes_of, folder_for_files
 from sdgar.data.read_options import ReadOptions
@@ -29,34 +28,31 @@ _STEPS = {
 def shard(
     events: Annotated[
         list[str],
-        typer.Argument(
-            metavar="EVENTS",
-            help="Read these files of events, patterns such as 'logs/*.csv', or folders, also "
-            "those with columns in their names, as day=2024-03-01, and those at addresses such as "
+        Option(
+            "Read these files of events, patterns such as 'logs/*.csv', or folders, also those "
+            "with columns in their names, as day=2024-03-01, and those at addresses such as "
             "s3://BUCKET/PATH.",
+            is_argument=True,
         ),
     ],
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            parser=folder_for_files,
-            metavar="FOLDER",
-            help="Write the shards into this folder, which is whole or absent.",
+        Option(
+            "Write the shards into this folder, which is whole or absent.",
+            "FOLDER",
+            parse=folder_for_files,
         ),
     ],
     shards: Annotated[
         int | None,
-        typer.Option(
-            "--shards",
-            metavar="N",
-            help="Make so many shards; the default is one for each million rows that are read.",
-        ),
+        Option("Make so many shards; the default is one for each million rows that are read.", "N"),
     ] = None,
     ram: Annotated[
-        str,
-        typer.Option("--ram", metavar="BYTES", help="Use at most this much RAM, as 800MiB."),
-    ] = "4GiB",
+        int,
+        Option(
+            "Use at most this much RAM, as 800MiB; default: 4GiB.", "BYTES", parse=bytes_of("--ram")
+        ),
+    ] = 4 << 30,
     overwrite: Overwrite = False,
     as_json: Json = False,
     *,
@@ -70,7 +66,7 @@ def shard(
     from sdgar.scale.shards.build import shard_files
     from sdgar.scale.shards.runs import Limits
 
-    limits = Limits(ram=bytes_of("--ram")(ram))
+    limits = Limits(ram=ram)
     screen = Screen(as_json=as_json)
     remote.require_absent(out, overwrite=overwrite)
     with screen.bar() as bar:
@@ -101,13 +97,9 @@ def shard(
 def info(
     folder: Annotated[
         Path,
-        typer.Argument(
-            metavar="FOLDER", parser=remote.fetched, help="Describe this folder of shards."
-        ),
+        Option("Describe this folder of shards.", "FOLDER", parse=remote.fetched, is_argument=True),
     ],
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Read all files, and compare their SHA-256.")
-    ] = False,
+    verify: Annotated[bool, Option("Read all files, and compare their SHA-256.")] = False,
     as_json: Json = False,
 ) -> None:
     """Describe a folder of shards, after a check that its files are there."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdgar.cli.console import Screen
+from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json, Overwrite
-from sdgar.cli.options.values import new_file, number, require_new_table
+from sdgar.cli.options.values import new_file, require_new_table
 from sdgar.errors import UsageError
 from sdgar.serve.store.address import Address, is_address
 from sdgar.show.printed import command
@@ -50,29 +51,19 @@ Store = Annotated[
     ),
 ]
 OfStore = Annotated[
-    Any,
-    typer.Argument(metavar="URL", parser=store_address, help=f"Read this store: {_ADDRESS}."),
+    Any, Option(f"Read this store: {_ADDRESS}.", "URL", parse=store_address, is_argument=True)
 ]
 Table = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Read this CSV, TSV, JSONL or Parquet file.")
+    Path, Option("Read this CSV, TSV, JSONL or Parquet file.", "FILE", is_argument=True)
 ]
-IdColumn = Annotated[
-    str | None,
-    typer.Option("--id-column", metavar="NAME", help="The column of the ids; default: id."),
-]
+IdColumn = Annotated[str | None, Option("The column of the ids; default: id.", "NAME")]
 
 
 def export(
     url: OfStore,
     out: Annotated[
         Path,
-        typer.Option(
-            "-o",
-            "--out",
-            parser=new_file,
-            metavar="FILE",
-            help="Write this .parquet, .csv, .tsv or .jsonl file.",
-        ),
+        Option("Write this .parquet, .csv, .tsv or .jsonl file.", flag="-o --out", parse=new_file),
     ],
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -116,10 +107,7 @@ def import_users(
 
 def copy(
     url: OfStore,
-    to: Annotated[
-        Any,
-        typer.Option("--to", metavar="URL", parser=store_address, help="Copy into this new store."),
-    ],
+    to: Annotated[Any, Option("Copy into this new store.", "URL", parse=store_address)],
     as_json: Json = False,
 ) -> None:
     """Copy a whole store into a new one, such as a SQLite file into a PostgreSQL database.
@@ -155,32 +143,24 @@ def _import(screen: Screen, file: Path, store: Address, side: Side, id_column: s
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The owner of the key.")],
+    name: Annotated[str, Option("The owner of the key.", "NAME", is_argument=True)],
     store: Store,
     role: Annotated[
         str,
-        typer.Option(
-            "--role",
-            help="Allow queries (read), also feedback and entries (write), or also changing "
-            "models (admin).",
+        Option(
+            "Allow queries (read), also feedback and entries (write), or also changing models "
+            "(admin)."
         ),
     ] = "read",
     expires: Annotated[
-        float | None,
-        typer.Option(
-            "--expires",
-            parser=number("--expires", float),
-            metavar="DAYS",
-            help="Days until the key expires; default: never.",
-        ),
+        float | None, Option("Days until the key expires; default: never.", "DAYS")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Create an API key and show it once: the store keeps only its hash."""
     from sdgar.serve.store import Database
 
-    if expires is not None and expires <= 0:
-        raise UsageError(f"--expires must be above 0, got {expires:g}.", code="bad_option")
+    _require_positive("--expires", expires)
     screen = Screen(as_json=as_json)
     until = None if expires is None else time.time() + expires * _DAY
     with Database.open(store) as opened:
@@ -214,7 +194,7 @@ def list_(store: Store, as_json: Json = False) -> None:
 
 
 def revoke(
-    id: Annotated[str, typer.Argument(metavar="ID", help="The id of the key.")],
+    id: Annotated[str, Option("The id of the key.", "ID", is_argument=True)],
     store: Store,
     as_json: Json = False,
 ) -> None:
@@ -233,6 +213,11 @@ def revoke(
     screen.result({"revoked": id})
 
 
+def _require_positive(option: str, value: float | None) -> None:
+    if value is not None and value <= 0:
+        raise UsageError(f"{option} must be above 0, got {value:g}.", code="bad_option")
+
+
 def _day(moment: float | None) -> str:
     return "never" if moment is None else datetime.fromtimestamp(moment, UTC).date().isoformat()
 
@@ -245,23 +230,9 @@ def _state(key: Key) -> str:
 
 def ab(
     store: Store,
-    kind: Annotated[
-        str,
-        typer.Option("--kind", metavar="NAME", help="The kind of event that counts as a success."),
-    ] = "event",
-    hours: Annotated[
-        float,
-        typer.Option(
-            "--hours",
-            metavar="NUMBER",
-            min=0.01,
-            help="Hours after a list for which an event counts.",
-        ),
-    ] = 24.0,
-    days: Annotated[
-        float,
-        typer.Option("--days", metavar="NUMBER", min=0.01, help="The number of days of lists."),
-    ] = 30.0,
+    kind: Annotated[str, Option("The kind of event that counts as a success.", "NAME")] = "event",
+    hours: Annotated[float, Option("Hours after a list for which an event counts.")] = 24.0,
+    days: Annotated[float, Option("The number of days of lists.")] = 30.0,
     as_json: Json = False,
 ) -> None:
     """Compare the variants of a server by what users did with their lists.
@@ -271,6 +242,8 @@ def ab(
     """
     from sdgar.serve.store import Database
 
+    _require_positive("--hours", hours)
+    _require_positive("--days", days)
     screen = Screen(as_json=as_json)
     with Database.open(store, read_only=True) as database:
         rates = database.rates(kind, 3600 * hours, since=time.time() - 86_400 * days)
