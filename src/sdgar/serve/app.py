@@ -15,7 +15,6 @@ from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import TypeAdapter
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.staticfiles import StaticFiles
 
@@ -25,6 +24,7 @@ from sdgar.serve.limits import LimitedApp
 from sdgar.serve.problems import add_error_handlers, problem, refusal_of
 from sdgar.serve.routes import recommendations
 from sdgar.serve.routes.common import ROUTERS, ServerState, require_json
+from sdgar.serve.schemas import RecommendBody
 from sdgar.serve.settings import ServerSettings
 
 access_log = logging.getLogger("sdgar.access")
@@ -144,7 +144,6 @@ class FastRecommend:
             for route in recommendations.routes.routes
             if isinstance(route, APIRoute) and route.path == "/v1/recommend"
         )
-        self._schema: TypeAdapter[Any] = TypeAdapter(recommendations.RecommendBody)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request for recommendations, and pass on all others."""
@@ -160,7 +159,7 @@ class FastRecommend:
             self._state.access.allow(scope, "read")
             require_json(dict(scope["headers"]))
             body = (await receive())["body"]
-            request = self._schema.validate_python(orjson.loads(body) if body else None)
+            request = RecommendBody.model_validate(orjson.loads(body) if body else None)
             found = await self._state.service.recommend(request)
         except Exception as error:
             await problem(refusal_of(error))(scope, receive, send)

@@ -20,8 +20,6 @@ from sdgar.serve.answers import ProblemDetails
 log = logging.getLogger("sdgar.serve")
 
 MEDIA_TYPE = "application/problem+json"
-FORMS = ("users", "histories", "contexts", "user", "history")
-"""The fields that choose the form of a request."""
 _CODES = {
     400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found",
     405: "method_not_allowed", 406: "not_acceptable", 408: "too_slow", 409: "conflict",
@@ -105,13 +103,9 @@ def _invalid(errors: Sequence[Any]) -> Refused:
     """Return a refusal that names the first wrong fields, without their values (private data)."""
     if any(one["type"] == "json_invalid" for one in errors):
         return _bad_json(errors[0]["ctx"]["error"])
-    places = dict.fromkeys(f"{_field(one['loc'])}: {one['msg']}" for one in errors)
+    fields = [[str(part) for part in one["loc"] if part != "body"] for one in errors]
+    places = dict.fromkeys(
+        f"{'.'.join(field or ['body'])}: {one['msg']}"
+        for field, one in zip(fields, errors, strict=True)
+    )
     return Refused(422, "; ".join(list(places)[:5]) + ".", code="invalid")
-
-
-def _field(parts: Any) -> str:
-    """Return the path of a field, without the name of the request's form."""
-    path = [part for part in parts if part != "body"] or ["body"]
-    if len(path) > 1 and path[0] in FORMS:
-        del path[0]
-    return ".".join(str(part) for part in path)

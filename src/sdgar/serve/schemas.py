@@ -6,7 +6,7 @@ id is a text or an integer, and is returned as the model spells it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -16,6 +16,7 @@ from pydantic import (
     Strict,
     StrictBool,
     StringConstraints,
+    model_validator,
 )
 
 MOST_ASKED = 256
@@ -64,14 +65,36 @@ K = Annotated[
 ]
 _NAMED_SO = Field(json_schema_extra={"additionalProperties": False})
 """Describes that all names must match the pattern."""
+_ASKED = Field(default_factory=list, min_length=1, max_length=MOST_ASKED)
 Context = Annotated[dict[Text, Id], Field(min_length=1, max_length=20), _NAMED_SO]
 """The values of the fields of a context, by name."""
+
+
+def _describe_forms(schema: dict[str, Any], body: Any) -> None:
+    """Add to the description of a body that exactly one of its forms is required."""
+    if body.forms:
+        schema["oneOf"] = [{"required": [name]} for name in body.forms]
 
 
 class RequestBody(BaseModel):
     """The body of a request; unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", allow_inf_nan=False, json_schema_extra=_describe_forms
+    )
+    forms: ClassVar[tuple[str, ...]] = ()
+    """The fields of which a request has exactly one, if there are any."""
+
+    @property
+    def form(self) -> str:
+        """The field of the forms that the request has."""
+        return next(name for name in self.forms if name in self.model_fields_set)
+
+    @model_validator(mode="after")
+    def _require_one_form(self) -> Self:
+        if self.forms and len(self.model_fields_set.intersection(self.forms)) != 1:
+            raise ValueError(f"give exactly one of {', '.join(self.forms)}")
+        return self
 
 
 class HistoryBody(RequestBody):
@@ -84,8 +107,6 @@ class HistoryBody(RequestBody):
 class RankingBody(RequestBody):
     """The options of ranked lists."""
 
-    form: ClassVar[str] = ""
-    """The field that names who the lists are for."""
     k: K = 10
     items: Named | None = Field(default=None, description="Only these items are recommended.")
     exclude: Named | None = Field(default=None, description="These items are left out.")
@@ -114,25 +135,13 @@ class RankingBody(RequestBody):
     )
 
 
-class UsersBody(RankingBody):
-    """A query for lists by the ids of users."""
+class RecommendBody(RankingBody):
+    """A query for lists by the ids of users, by the items that they have, or by contexts."""
 
-    form: ClassVar[str] = "users"
-    users: Annotated[list[Id], Field(min_length=1, max_length=MOST_ASKED)]
-
-
-class HistoriesBody(RankingBody):
-    """A query for lists by the items that users have."""
-
-    form: ClassVar[str] = "histories"
-    histories: Annotated[list[HistoryBody], Field(min_length=1, max_length=MOST_ASKED)]
-
-
-class ContextsBody(RankingBody):
-    """A query for lists in contexts, if the model's contexts have several fields."""
-
-    form: ClassVar[str] = "contexts"
-    contexts: Annotated[list[Context], Field(min_length=1, max_length=MOST_ASKED)]
+    forms = ("users", "histories", "contexts")
+    users: Annotated[list[Id], _ASKED]
+    histories: Annotated[list[HistoryBody], _ASKED]
+    contexts: Annotated[list[Context], _ASKED]
 
 
 class SimilarBody(RequestBody):
@@ -145,30 +154,17 @@ class SimilarBody(RequestBody):
 
 
 class ExplainBody(RequestBody):
-    """The options of an explanation."""
+    """A query for the reasons of scores: of a user, or of anyone with these items."""
 
-    form: ClassVar[str] = ""
-    """The field that names whose scores are explained."""
+    forms = ("user", "history")
+    user: Annotated[Id, Field(default_factory=str)]
+    history: Annotated[list[Id], Field(default_factory=list, min_length=1, max_length=MOST_NAMED)]
     items: Annotated[list[Id], Field(min_length=1, max_length=MOST_ASKED)] | None = Field(
         default=None, description="The items to explain; the k best items by default."
     )
     k: Annotated[int, Strict(), Field(ge=1, le=100), _WHOLE] = 10
     reasons: Annotated[int, Strict(), Field(ge=1, le=MOST_REASONS), _WHOLE] = 3
     details: StrictBool = False
-
-
-class ExplainUserBody(ExplainBody):
-    """A query for the reasons of a user's scores."""
-
-    form: ClassVar[str] = "user"
-    user: Id
-
-
-class ExplainHistoryBody(ExplainBody):
-    """A query for the reasons of the scores of a user with these items."""
-
-    form: ClassVar[str] = "history"
-    history: Annotated[list[Id], Field(min_length=1, max_length=MOST_NAMED)]
 
 
 class EventBody(RequestBody):

@@ -78,9 +78,7 @@ class Service:
         self.models, self.catalogue, self.recent = models, catalogue, recent
         self.batches, self.impressions, self._rules = batches, impressions, rules
 
-    async def recommend(
-        self, body: schemas.UsersBody | schemas.HistoriesBody | schemas.ContextsBody
-    ) -> dict[str, Any]:
+    async def recommend(self, body: schemas.RecommendBody) -> dict[str, Any]:
         """Return the lists of users, histories or contexts; all by the models of this moment."""
         id = secrets.token_hex(8)
         first = self.models.current.first.snapshot
@@ -100,7 +98,7 @@ class Service:
         return {"request": id, "lists": lists, "unknown": unknown}
 
     def _of_users(
-        self, id: str, body: schemas.UsersBody, unknown: dict[str, list[Any]]
+        self, id: str, body: schemas.RecommendBody, unknown: dict[str, list[Any]]
     ) -> Iterator[_Request]:
         variants = self.models.current
         for user in body.users:
@@ -113,7 +111,7 @@ class Service:
             yield _Request(variant, {"user": snapshot.user_id(at, user)}, query)
 
     def _of_histories(
-        self, id: str, body: schemas.HistoriesBody, unknown: dict[str, list[Any]]
+        self, id: str, body: schemas.RecommendBody, unknown: dict[str, list[Any]]
     ) -> Iterator[_Request]:
         variants = self.models.current
         for history in body.histories:
@@ -123,7 +121,7 @@ class Service:
             yield _Request(variant, {"user": history.id}, query)
 
     def _of_contexts(
-        self, id: str, body: schemas.ContextsBody, unknown: dict[str, list[Any]]
+        self, id: str, body: schemas.RecommendBody, unknown: dict[str, list[Any]]
     ) -> Iterator[_Request]:
         if body.reasons or body.diversity or body.popularity:
             raise UsageError(
@@ -138,7 +136,7 @@ class Service:
             yield _Request(variant, head, variant.snapshot.query_of_context(context))
 
     async def _lists(
-        self, variant: Variant, requests: Sequence[_Request], body: schemas.RankingBody
+        self, variant: Variant, requests: Sequence[_Request], body: schemas.RecommendBody
     ) -> list[dict[str, Any]]:
         """Return the lists of one variant as JSON."""
         snapshot = variant.snapshot
@@ -230,11 +228,8 @@ class Service:
         ]
         return {"lists": answers, "by": by, "model": snapshot.version}
 
-    async def explain(self, body: Any) -> dict[str, Any]:
-        """Return the contributions of the history's items to scores; they add up.
-
-        ``body`` is an ``ExplainUserBody`` or an ``ExplainHistoryBody``.
-        """
+    async def explain(self, body: schemas.ExplainBody) -> dict[str, Any]:
+        """Return the contributions of the history's items to scores; they add up."""
         if body.form == "user":
             snapshot = self.models.current.of(str(body.user)).snapshot
             (at,) = snapshot.users_of([body.user])

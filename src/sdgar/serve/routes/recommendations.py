@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Body, Query, Request
 from fastapi.responses import Response
-from pydantic import Discriminator, Tag
 
 from sdgar.serve import answers, schemas
 from sdgar.serve.catalogue import details_of, model_ids
@@ -16,27 +15,6 @@ from sdgar.serve.routes.common import answer, router, state_of
 routes = router("recommendations", role="read", tags=["questions"])
 
 
-def _by_field(*names: str) -> Discriminator:
-    """Return what chooses a schema by the first of these fields that a request has."""
-
-    def chosen(body: Any) -> str:
-        fields = body if isinstance(body, dict) else getattr(body, "__dict__", {})
-        return next((name for name in names if name in fields), names[0])
-
-    return Discriminator(chosen)
-
-
-RecommendBody = Annotated[
-    Annotated[schemas.UsersBody, Tag("users")]
-    | Annotated[schemas.HistoriesBody, Tag("histories")]
-    | Annotated[schemas.ContextsBody, Tag("contexts")],
-    _by_field("users", "histories", "contexts"),
-]
-ExplainBody = Annotated[
-    Annotated[schemas.ExplainUserBody, Tag("user")]
-    | Annotated[schemas.ExplainHistoryBody, Tag("history")],
-    _by_field("user", "history"),
-]
 Category = Annotated[
     str | None,
     Query(min_length=1, max_length=256, pattern=r"^[^\x00]+$", description="Only this category."),
@@ -52,7 +30,7 @@ Limit = Annotated[int, Query(ge=1, le=schemas.MOST_ENTRIES, description="The num
 async def recommend(
     request: Request,
     body: Annotated[
-        RecommendBody,
+        schemas.RecommendBody,
         Body(
             openapi_examples={
                 "users": {"value": {"users": ["ann", "bob"], "k": 5}},
@@ -80,7 +58,7 @@ async def similar(
 async def explain(
     request: Request,
     body: Annotated[
-        ExplainBody, Body(openapi_examples={"one": {"value": {"user": "ann", "k": 3}}})
+        schemas.ExplainBody, Body(openapi_examples={"one": {"value": {"user": "ann", "k": 3}}})
     ],
 ) -> Response:
     """Return the contributions of the history to each score; contributions and rest add up."""
