@@ -257,21 +257,18 @@ class BlockEngine:
         if self._shared is None:
             engine = self._engine_of(system, data, seed)
         else:
+            numbers, start_S1 = self.blocks.parts(block), self.blocks.shards.start_S1
+            ownership = Ownership.of(
+                self._workers, numbers, start_S1[numbers.start : numbers.stop + 1]
+            )
             engine = SharedCpuEngine(
-                system, data, seed=seed, device=_CPU, shared=self._shared,
-                ownership=self._ownership(block),
-            )  # fmt: skip
+                system, data, seed=seed, device=_CPU, shared=self._shared, ownership=ownership
+            )
         for name, table in (vectors or {}).items():
             engine.users()[name][...] = table
         if self._drawn is not None:
             engine.draw_items(self._drawn)
         return engine
-
-    def _ownership(self, block: int) -> Ownership:
-        """Return which workers have the users of a block."""
-        numbers = self.blocks.parts(block)
-        start_S1 = self.blocks.shards.start_S1[numbers.start : numbers.stop + 1]
-        return Ownership.of(self._workers, numbers, start_S1)
 
     def _engine_of(self, system: System, data: Interactions, seed: int) -> FusedCpuEngine:
         """Make the engine of some users, with the items of all blocks."""
