@@ -25,7 +25,7 @@ from sdgar.models.item_weights import LocalItemWeights
 from sdgar.scale import item_weights as from_shards
 from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.views import ShardBlocks, Without, hold
+from sdgar.scale.shards.views import ShardBlocks, Without
 from sdgar.storage.sealed import DamagedError
 
 CPU = torch.device("cpu")
@@ -109,13 +109,6 @@ def test_the_model_scores_and_is_saved_as_one_in_memory(shards, tmp_path):
     for name, tensor in found.to_saved().items():
         assert tensor.dtype == saved[name].dtype
         assert (tensor == saved[name]).all()
-
-
-def test_rows_that_are_set_aside_play_no_part(shards, tmp_path):
-    rest = Without(shards, hold(shards, users=20, share=0.3, seed=0).rows_E)
-    assert rest.n_rows < shards.n_rows
-    found = item_weights_from_shards(rest, RULE, work=tmp_path, memory=MUCH)
-    same(found, LocalItemWeights.solved(in_memory(rest), RULE, device=CPU))
 
 
 def test_what_is_allocated_stays_within_the_limit(tmp_path):
