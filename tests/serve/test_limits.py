@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,7 +41,8 @@ def ask(
         sent.append(message)
 
     scope = {"type": "http", "path": path, "headers": headers or [], "method": "POST"}
-    limited = LimitedApp(app, limits, lambda _: "me", [running])
+    access = SimpleNamespace(client=lambda _: "me")
+    limited = LimitedApp(app, SimpleNamespace(limits=limits, access=access, running=running))
     asyncio.run(limited(scope, receive, send))
     return sent
 

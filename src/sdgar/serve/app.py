@@ -75,7 +75,7 @@ def build(state: ServerState, settings: ServerSettings) -> Any:
     if settings.hosts:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=settings.hosts)
     inner = app if settings.origins or settings.hosts else FastRecommend(app, state)
-    return MeasuredApp(LimitedApp(inner, state.limits, state.access.client, state.running), state)
+    return MeasuredApp(LimitedApp(inner, state), state)
 
 
 def _describe_errors(app: FastAPI) -> None:

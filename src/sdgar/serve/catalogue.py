@@ -115,9 +115,10 @@ class EntryCache:
             index_T = snapshot.model.items.index_of(database.items_in(sorted(names)))
             return index_T[index_T >= 0]
 
-        if len(self._in) >= _MOST_CATEGORY_SETS:
+        key = snapshot.version, names
+        if key not in self._in and len(self._in) >= _MOST_CATEGORY_SETS:
             self._in.clear()
-        return await _once(self._in, (snapshot.version, names), make)
+        return await _once(self._in, key, make)
 
 
 async def _once(cache: dict[Any, T], key: Any, make: Callable[[], T]) -> T:

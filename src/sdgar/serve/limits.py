@@ -17,7 +17,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sdgar.serve.problems import Refused, problem
-from sdgar.serve.settings import RequestLimits
+from sdgar.serve.routes.common import ServerState
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -40,13 +40,9 @@ _HEADERS_TOO_LARGE = (
 class LimitedApp:
     """An application behind limits."""
 
-    def __init__(
-        self, app: Any, limits: RequestLimits, client_of: Callable[[Any], str], running: list[int]
-    ) -> None:
-        self._app, self._limits, self._client_of = app, limits, client_of
-        self._rates = RateLimiter(limits.per_minute)
-        self._running = running
-        """The number of requests in progress, as a list of one number that others may read."""
+    def __init__(self, app: Any, state: ServerState) -> None:
+        self._app, self._state, self._limits = app, state, state.limits
+        self._rates = RateLimiter(state.limits.per_minute)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -58,17 +54,17 @@ class LimitedApp:
         except Refused as refused:
             await problem(refused)(scope, receive, send)
             return
-        self._running[0] += 1
+        self._state.running += 1
         try:
             await self._answer(scope, receive, send)
         finally:
-            self._running[0] -= 1
+            self._state.running -= 1
 
     def _admit(self, scope: Any) -> None:
         """Raise if the server is busy, the client is over its rate, or the body is too large."""
-        if self._running[0] >= self._limits.at_once:
+        if self._state.running >= self._limits.at_once:
             raise Refused(503, "The server is busy. Try again soon.", retry_after=1)
-        wait = self._rates.wait(self._client_of(scope))
+        wait = self._rates.wait(self._state.access.client(scope))
         if wait > 0:
             most = self._limits.per_minute
             raise Refused(429, f"A client may send {most} requests a minute.", retry_after=wait)

@@ -65,7 +65,7 @@ K = Annotated[
 ]
 _NAMED_SO = Field(json_schema_extra={"additionalProperties": False})
 """Describes that all names must match the pattern."""
-_ASKED = Field(default_factory=list, min_length=1, max_length=MOST_ASKED)
+_ASKED: Any = Field(default_factory=list, min_length=1, max_length=MOST_ASKED)
 Context = Annotated[dict[Text, Id], Field(min_length=1, max_length=20), _NAMED_SO]
 """The values of the fields of a context, by name."""
 

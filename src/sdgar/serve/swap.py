@@ -192,7 +192,7 @@ class ServedModels:
                 if folder is folders[-1]:
                     raise
                 if folder is folders[0]:
-                    self._refuse(source.name, Refusal(_label(folder), str(error)))
+                    self.refuse(source.name, _label(folder), str(error))
         raise AssertionError("there is at least one folder")
 
     def outdated(self) -> dict[str, str]:
@@ -207,7 +207,7 @@ class ServedModels:
                 folder = source.newest()
                 version = version_of(read_manifest(folder))
             except (SdgarError, OSError) as error:
-                self._refuse(name, Refusal(source.folder.name, str(error)))
+                self.refuse(name, source.folder.name, str(error))
                 continue
             refused = self.refused.get(name)
             if (
@@ -268,16 +268,13 @@ class ServedModels:
 
     def refuse(self, variant: str, model: str, reason: str) -> UsageError:
         """Record that a model was refused, and return the error for it."""
-        self._refuse(variant, Refusal(model, reason))
+        if self.refused.get(variant) != Refusal(model, reason):
+            log.warning("model %s is refused: %s", model, reason)
+        self.refused[variant] = Refusal(model, reason)
         return UsageError(
             f"the model {model} is refused, and the old model keeps answering: {reason}",
             code="refused_model",
         )
-
-    def _refuse(self, variant: str, refusal: Refusal) -> None:
-        if self.refused.get(variant) != refusal:
-            log.warning("model %s is refused: %s", refusal.model, refusal.reason)
-        self.refused[variant] = refusal
 
 
 def _label(folder: Path) -> str:

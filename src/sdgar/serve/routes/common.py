@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import orjson
@@ -52,7 +52,7 @@ class ServerState:
     """Periodic tasks in a thread."""
     draining: bool = False
     """Whether the server is about to end, so that new requests should go elsewhere."""
-    running: list[int] = field(default_factory=lambda: [0])
+    running: int = 0
     """The number of requests in progress."""
 
     def store(self) -> Database:

@@ -81,7 +81,7 @@ async def service(request: Request) -> Response:
             "feedback_per_hour": hours,
             "store": _store(state),
             "queue": len(state.service.batches),
-            "running": state.running[0],
+            "running": state.running,
             "swaps": state.service.models.swaps,
             "failures": sorted(state.task_failures()),
             "started": as_time(state.metrics.started),
@@ -124,7 +124,7 @@ async def metrics(request: Request) -> Response:
     found.refused.set(len(models.refused))
     found.age.set(time.time() - models.current.first.snapshot.loaded_at)
     found.waiting.set(len(state.service.batches))
-    found.running.set(state.running[0])
+    found.running.set(state.running)
     found.kept.set(state.service.catalogue.found_kept)
     found.read.set(state.service.catalogue.read)
     found.dropped.set(state.service.impressions.dropped)
