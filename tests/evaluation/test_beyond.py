@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import sdgar
 from sdgar.data.history import Coded
+from sdgar.data.ids import Ids
 from sdgar.errors import DataError, UsageError
 from sdgar.evaluation.beyond import Known, newest
 from sdgar.evaluation.measures import BEYOND, MEASURES, check_metric, metrics_of
@@ -187,7 +188,7 @@ def test_every_metric_is_what_its_definition_says(data, k):
 def test_calibration_is_what_the_rule_of_that_name_lowers(data):
     """The rule and the metric are two programs for one divergence."""
     genres = {i: {"categories": row} for i, row in enumerate(data["genres"])}
-    facts = Facts(genres, n_items=data["items"])
+    facts = Facts(genres, Ids(np.arange(data["items"])))
     found = measured(data, ["calibration@6"])["calibration@6"]
     for value, (user, row) in zip(found, data["lists"].items(), strict=True):
         own = np.array(data["history"][user], np.int64)

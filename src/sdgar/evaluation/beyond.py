@@ -17,9 +17,12 @@ from sdgar.data.history import Coded, History
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
+from sdgar.evaluation.metrics import hits, per_user
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+
+    from sdgar.data.held_out import HeldOut
 
 CATEGORY = "category"
 """The name of the column that items are compared by, if no other is named."""
@@ -32,7 +35,7 @@ EASED = 0.01
 _AT_ONCE = 1 << 22
 """The number of values that are computed at once."""
 
-Lists = NDArray[np.integer[Any]]
+Items = NDArray[np.integer[Any]]
 Values = NDArray[np.float64]
 
 
@@ -122,87 +125,125 @@ def newest(rows: Interactions) -> NDArray[np.bool_] | None:
     return first_I > before
 
 
-def coverage(items_TK: Lists, known: Known) -> float:
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """The first k items of ranked lists; row t is the list of ``held_out.users_T[t]``."""
+
+    items_TK: Items
+    """The items, best first; -1 is no item."""
+    k: int
+    """The length of the lists, which may be more than K."""
+    by: str | None
+    """The column that items are compared by; None for the default of the metric."""
+    held_out: HeldOut
+    """The held-out rows that the lists should contain."""
+    known: Known
+    """The data on users and items."""
+
+
+def coverage(lists: Lists) -> float:
     """|∪_u L_u| / |I|."""
-    return float((_shown(items_TK, known) > 0).sum() / known.n_ranked)
+    return float((_shown(lists) > 0).sum() / lists.known.n_ranked)
 
 
-def gini(items_TK: Lists, known: Known) -> float:
+def gini(lists: Lists) -> float:
     """Σ_j (2j - |I| - 1) x_(j) / (|I| Σ_j x_j), with x_i the number of lists that have item i."""
-    shown_I = np.sort(_shown(items_TK, known)).astype(np.float64)
-    n = known.n_ranked
+    shown_I = np.sort(_shown(lists)).astype(np.float64)
+    n = lists.known.n_ranked
     weight_I = 2.0 * np.arange(1, n + 1) - (n + 1)
     total = n * shown_I.sum()
     return float((weight_I * shown_I).sum() / total) if total else float("nan")
 
 
-def _shown(items_TK: Lists, known: Known) -> NDArray[np.int64]:
+def _shown(lists: Lists) -> NDArray[np.int64]:
     """Return the number of lists that have each item that was ranked."""
+    items_TK, known = lists.items_TK, lists.known
     shown_I = np.bincount(items_TK[items_TK >= 0], minlength=known.n_items)
     return shown_I if known.blocked_I is None else shown_I[~known.blocked_I]
 
 
-def popularity(items_TK: Lists, known: Known) -> Values:
+def popularity(lists: Lists) -> Values:
     """Σ_{i ∈ L} n_i / |L|."""
-    return _mean_of(known.count_I.astype(np.float64), items_TK)
+    return _mean_of(lists.known.count_I.astype(np.float64), lists.items_TK)
 
 
-def popular(items_TK: Lists, known: Known) -> Values:
+def popular(lists: Lists) -> Values:
     """|{i ∈ L : i among the tenth of all items that most users have}| / |L|."""
-    return _mean_of(known.top(_POPULAR).astype(np.float64), items_TK)
+    return _mean_of(lists.known.top(_POPULAR).astype(np.float64), lists.items_TK)
 
 
-def tail(items_TK: Lists, known: Known) -> Values:
+def tail(lists: Lists) -> Values:
     """1 - |{i ∈ L : i among the fifth of all items that most users have}| / |L|."""
-    return 1.0 - _mean_of(known.top(_HEAD).astype(np.float64), items_TK)
+    return 1.0 - _mean_of(lists.known.top(_HEAD).astype(np.float64), lists.items_TK)
 
 
-def novelty(items_TK: Lists, known: Known) -> Values:
+def novelty(lists: Lists) -> Values:
     """-Σ_{i ∈ L} log2(max(n_i, 1) / n) / |L|."""
-    share_I = np.maximum(known.count_I, 1) / max(1, known.n_users)
-    return _mean_of(-np.log2(share_I), items_TK)
+    share_I = np.maximum(lists.known.count_I, 1) / max(1, lists.known.n_users)
+    return _mean_of(-np.log2(share_I), lists.items_TK)
 
 
-def _mean_of(value_I: Values, items_TK: Lists) -> Values:
+def _mean_of(value_I: Values, items_TK: Items) -> Values:
     """Return the mean value of the items of each list; NaN for an empty list."""
     listed_TK = items_TK >= 0
     sum_T = np.where(listed_TK, value_I[items_TK.clip(min=0)], 0.0).sum(axis=1)
     return _ratio(sum_T, listed_TK.sum(axis=1))
 
 
-def serendipity(items_TK: Lists, hits_TK: NDArray[np.bool_], k: int, known: Known) -> Values:
+def serendipity(lists: Lists) -> Values:
     """Σ_r max(p_r - q_r, 0) rel_r / k; p_r falls with the rank in the list, q_r with popularity."""
+    items_TK, known = lists.items_TK, lists.known
     n = known.n_items
     _, place_I = np.unique(-known.count_I, return_inverse=True)
     # Items without users get q = 0, whatever the number of places is.
     q_I = np.where(known.count_I > 0, (n - place_I) / n, 0.0)
     p_K = (n - np.arange(items_TK.shape[1])) / n
     gain_TK = np.maximum(p_K - q_I[items_TK.clip(min=0)], 0.0)
-    gain_T: Values = np.where(hits_TK, gain_TK, 0.0).sum(axis=1)
-    return gain_T / k
+    gain_T: Values = np.where(hits(items_TK, lists.held_out), gain_TK, 0.0).sum(axis=1)
+    return gain_T / lists.k
 
 
-def diversity(items_TK: Lists, column: str | None, known: Known) -> Callable[[int], Values]:
-    """1 - Σ_{i<j} c_ij / pairs of the first k, as a function of k.
+def new_hit(lists: Lists) -> Values:
+    """max_r rel_r [i_r new]."""
+    return _hit_of(lists, lists.known.is_new())
+
+
+def cold_hit(lists: Lists) -> Values:
+    """max_r rel_r [n_{i_r} = 0]."""
+    return _hit_of(lists, lists.known.count_I == 0)
+
+
+def _hit_of(lists: Lists, wanted_I: NDArray[np.bool_]) -> Values:
+    """Return hit@k of the held-out rows of some items alone; NaN for users without such rows.
+
+    Items outside the catalogue, which training never saw, are among them.
+    """
+    items_E, n_items = lists.held_out.items_E, lists.known.n_items
+    rows_E = np.append(wanted_I, True)[np.minimum(items_E, n_items)]
+    held_out, places = lists.held_out.among(rows_E)
+    found_T = np.full(len(lists.items_TK), np.nan)
+    if len(places):
+        own = per_user(lists.items_TK[places], held_out, (lists.k,), n_items=n_items)
+        found_T[places] = own[f"hit@{lists.k}"]
+    return found_T
+
+
+def diversity(lists: Lists) -> Values:
+    """1 - Σ_{i<j} c_ij / pairs.
 
     c_ij is the cosine of the vectors of two items, or |V_i ∩ V_j| / |V_i ∪ V_j| of their values in
     a column; it is 0 where an item has none.
     """
-    if column is None and known.item_ID is not None:
+    items_TK, known = lists.items_TK, lists.known
+    if lists.by is None and known.item_ID is not None:
         alike_TK = _alike_by_vectors(items_TK, known.item_ID)
     else:
-        alike_TK = _alike_by_values(items_TK, known.values("diversity", column))
-    length_T = (items_TK >= 0).sum(axis=1)
-    sums_TK = np.cumsum(alike_TK, axis=1)
-
-    def at(k: int) -> Values:
-        n_T = np.minimum(length_T, k)
-        return 1.0 - _ratio(sums_TK[:, min(k, items_TK.shape[1]) - 1], n_T * (n_T - 1) / 2)
-
-    return at
+        alike_TK = _alike_by_values(items_TK, known.values("diversity", lists.by))
+    n_T = (items_TK >= 0).sum(axis=1)
+    return 1.0 - _ratio(np.cumsum(alike_TK, axis=1)[:, -1], n_T * (n_T - 1) / 2)
 
 
-def _alike_by_vectors(items_TK: Lists, item_ID: NDArray[np.floating]) -> Values:
+def _alike_by_vectors(items_TK: Items, item_ID: NDArray[np.floating]) -> Values:
     """Σ_{i<j} c_ij for each place j: the cosine with the sum of all unit vectors before it."""
     unit_ID = np.asarray(item_ID, np.float64)
     norm_I = np.sqrt(np.einsum("id,id->i", unit_ID, unit_ID))
@@ -217,7 +258,7 @@ def _alike_by_vectors(items_TK: Lists, item_ID: NDArray[np.floating]) -> Values:
     return alike_TK
 
 
-def _alike_by_values(items_TK: Lists, has_IG: csr_matrix) -> Values:
+def _alike_by_values(items_TK: Items, has_IG: csr_matrix) -> Values:
     """Σ_{i<j} |V_i ∩ V_j| / |V_i ∪ V_j| for each place j."""
     count_I = np.diff(has_IG.indptr)
     alike_TK = np.zeros(items_TK.shape)
@@ -235,39 +276,53 @@ def _alike_by_values(items_TK: Lists, has_IG: csr_matrix) -> Values:
     return alike_TK
 
 
-def calibration(
-    items_TK: Lists, users_T: NDArray[np.int64], ks: list[int], column: str | None, known: Known
-) -> dict[int, Values]:
-    """Σ_g p_g log(p_g / q̃_g) at each k, with q̃ = (1 - α) q + α p and α = 0.01.
+def calibration(lists: Lists) -> Values:
+    """Σ_g p_g log(p_g / q̃_g), with q̃ = (1 - α) q + α p and α = 0.01.
 
     p are the shares of the values of a column in the history of a user, and q in the list.
     An item gives 1 / |V_i| to each of its values; items without any count in neither.
     """
     from scipy.sparse import csr_matrix, diags
 
-    has_IG = known.values("calibration", column)
+    known = lists.known
+    has_IG = known.values("calibration", lists.by)
     count_I = np.diff(has_IG.indptr)
     share_IG = (diags(_or_zero(np.ones(len(count_I)), count_I)) @ has_IG).tocsr()
-    found = {k: np.full(len(items_TK), np.nan) for k in ks}
-    for part in _parts(len(items_TK), max(1, _AT_ONCE // has_IG.shape[1])):
-        own = known.own_of(users_T[part])
+    found_T = np.full(len(lists.items_TK), np.nan)
+    for part in _parts(len(lists.items_TK), max(1, _AT_ONCE // has_IG.shape[1])):
+        own = known.own_of(lists.held_out.users_T[part])
         inside_E = own.items_E < known.n_items
         rows = (np.ones(len(own.items_E)) * inside_E, own.items_E * inside_E, own.indptr_U1)
         p_TG = (csr_matrix(rows, (own.n_users, known.n_items)) @ share_IG).toarray()
         total_T = p_TG.sum(axis=1)
         p_TG = _ratio(p_TG, total_T[:, None])
-        for k in ks:
-            of_TK = items_TK[part, :k]
-            valued_TK = (of_TK >= 0) & (count_I[of_TK.clip(min=0)] > 0)
-            t_E, k_E = np.nonzero(valued_TK)
-            pairs = (np.ones(len(t_E)), (t_E, of_TK[t_E, k_E]))
-            q_TG = (csr_matrix(pairs, (len(of_TK), known.n_items)) @ share_IG).toarray()
-            q_TG = _or_zero(q_TG, valued_TK.sum(axis=1)[:, None])
-            q_TG = (1 - EASED) * q_TG + EASED * p_TG
-            with np.errstate(divide="ignore", invalid="ignore"):
-                terms_TG = np.where(p_TG > 0, p_TG * np.log(p_TG / q_TG), 0.0)
-            found[k][part] = np.where(total_T > 0, terms_TG.sum(axis=1), np.nan)
-    return found
+        of_TK = lists.items_TK[part]
+        valued_TK = (of_TK >= 0) & (count_I[of_TK.clip(min=0)] > 0)
+        t_E, k_E = np.nonzero(valued_TK)
+        pairs = (np.ones(len(t_E)), (t_E, of_TK[t_E, k_E]))
+        q_TG = (csr_matrix(pairs, (len(of_TK), known.n_items)) @ share_IG).toarray()
+        q_TG = _or_zero(q_TG, valued_TK.sum(axis=1)[:, None])
+        q_TG = (1 - EASED) * q_TG + EASED * p_TG
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms_TG = np.where(p_TG > 0, p_TG * np.log(p_TG / q_TG), 0.0)
+        found_T[part] = np.where(total_T > 0, terms_TG.sum(axis=1), np.nan)
+    return found_T
+
+
+OF_ALL_LISTS: dict[str, Callable[[Lists], float]] = {"coverage": coverage, "gini": gini}
+"""The metrics of all lists together, by name."""
+OF_EACH_LIST: dict[str, Callable[[Lists], Values]] = {
+    "popularity": popularity,
+    "popular": popular,
+    "tail": tail,
+    "novelty": novelty,
+    "diversity": diversity,
+    "serendipity": serendipity,
+    "calibration": calibration,
+    "new_hit": new_hit,
+    "cold_hit": cold_hit,
+}
+"""The metrics of each user's list beyond accuracy, by name."""
 
 
 def _parts(n: int, step: int) -> Iterator[slice]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sdgar.data.contexts import Fields
 from sdgar.data.history import History
 from sdgar.models.contributions import Contributions, by_vectors
-from sdgar.models.fold_in import NewContexts, NoVector, Rule, VectorRule
+from sdgar.models.fold_in import FoldInRule, NewContexts, NoVector, VectorRule
 from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms, VectorTerm
 from sdgar.models.saved import Saved, Wanted
 from sdgar.storage.sealed import Tensors
@@ -41,7 +41,7 @@ class Factors(Model):
     """The vectors v of items."""
     bias_I: Floats
     """The biases b of items."""
-    rule: Rule | None = None
+    rule: FoldInRule | None = None
     """The rule that finds the vector of a new context; None if no rule is known."""
 
     @property
@@ -85,7 +85,7 @@ class Factors(Model):
             self.item_ID[history_H],
         )
 
-    def ruled_by(self, rule: Rule | None) -> Factors:
+    def ruled_by(self, rule: FoldInRule | None) -> Factors:
         """Return the same model with a rule that finds vectors; no other rule suits it."""
         return replace(self, rule=rule if isinstance(rule, VectorRule) else None)
 

@@ -61,7 +61,7 @@ class NewContexts:
 
 
 @dataclass(frozen=True)
-class Rule:
+class FoldInRule:
     """How new contexts are folded into a model."""
 
     name: ClassVar[str] = ""
@@ -83,7 +83,9 @@ class Rule:
         return self
 
     @classmethod
-    def read(cls, path: Path, record: Mapping[str, Any], tensors: Tensors, model: History) -> Rule:
+    def read(
+        cls, path: Path, record: Mapping[str, Any], tensors: Tensors, model: History
+    ) -> FoldInRule:
         """Return the saved rule of a model with this history; ``tensors`` are its own arrays."""
         expect(path, tensors, {})
         return cls(**cls.numbers(path, record))
@@ -102,7 +104,7 @@ class Rule:
         return found
 
 
-class VectorRule(Rule):
+class VectorRule(FoldInRule):
     """A rule that finds a vector for a new context, given the vectors of items."""
 
     places_items: ClassVar[bool] = True
@@ -185,7 +187,9 @@ class OnSphere(VectorRule):
         return {} if np.array_equal(own_I, count_I) else {POPULARITY: own_I}
 
     @classmethod
-    def read(cls, path: Path, record: Mapping[str, Any], tensors: Tensors, model: History) -> Rule:
+    def read(
+        cls, path: Path, record: Mapping[str, Any], tensors: Tensors, model: History
+    ) -> FoldInRule:
         """Return the saved rule, with the popularity that is saved or that of the history."""
         numbers = cls.numbers(path, record)
         if numbers["tau"] == 0 or numbers["rho"] == 0:
@@ -262,19 +266,19 @@ class NoVector(VectorRule):
         return np.empty((known.n_users, 0), np.float32), length_N.astype(np.float32)
 
 
-class ByHistory(Rule):
+class ByHistory(FoldInRule):
     """A rule for models whose scores depend on the history itself."""
 
     name: ClassVar[str] = "history"
 
 
-class ByNetwork(Rule):
+class ByNetwork(FoldInRule):
     """A rule for models whose network finds the vector of a context from its history."""
 
     name: ClassVar[str] = "network"
 
 
-RULES: dict[str, type[Rule]] = {
+RULES: dict[str, type[FoldInRule]] = {
     rule.name: rule for rule in (OnSphere, LeastSquares, NoVector, ByHistory, ByNetwork)
 }
 """The rules by their names in saved models."""
@@ -282,7 +286,7 @@ RULES: dict[str, type[Rule]] = {
 
 def read_rule(
     path: Path, record: object, tensors: Tensors, history: History, n_items: int
-) -> Rule | None:
+) -> FoldInRule | None:
     """Return the rule of a saved model; None if the model has none."""
     if record is None:
         expect(path, tensors, {})

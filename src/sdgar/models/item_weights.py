@@ -12,7 +12,7 @@ from sdgar.data.history import History
 from sdgar.machine.threads import share
 from sdgar.maths.rows import Rows
 from sdgar.models.contributions import Contributions, by_weights
-from sdgar.models.fold_in import ByHistory, NewContexts, Rule
+from sdgar.models.fold_in import ByHistory, FoldInRule, NewContexts
 from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms, VectorTerm, WeightTerm
 from sdgar.models.saved import Saved, check_csr
 from sdgar.storage.sealed import DamagedError, Tensors
@@ -40,7 +40,7 @@ class HistoryScores(Model):
     """X: the items that each context has."""
 
     @property
-    def rule(self) -> Rule | None:
+    def rule(self) -> FoldInRule | None:
         """The rule that nothing but the history of a new context is needed."""
         return ByHistory()
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sdgar.maths.neighbours import Neighbourhoods
     from sdgar.models.contributions import Contributions
     from sdgar.models.factors import Factors
-    from sdgar.models.fold_in import NewContexts, Rule
+    from sdgar.models.fold_in import FoldInRule, NewContexts
     from sdgar.models.saved import Saved
     from sdgar.storage.sealed import Tensors
 
@@ -156,7 +156,7 @@ class Model:
         return None
 
     @property
-    def rule(self) -> Rule | None:
+    def rule(self) -> FoldInRule | None:
         """The rule by which new contexts are folded in; None if they cannot be."""
         return None
 
@@ -193,7 +193,7 @@ class Model:
         """Return how much each item of the history adds to the scores; None if nobody can say."""
         return None
 
-    def ruled_by(self, rule: Rule | None) -> Model:
+    def ruled_by(self, rule: FoldInRule | None) -> Model:
         """Return the same model with a rule to fold in by; the other kinds have their own way."""
         return self
 

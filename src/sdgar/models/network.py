@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.models.factor_tensors import ENCODER
 from sdgar.models.factors import Factors
-from sdgar.models.fold_in import ByNetwork, NewContexts, Rule
+from sdgar.models.fold_in import ByNetwork, FoldInRule, NewContexts
 from sdgar.models.model import Floats, Indices, Model
 from sdgar.models.saved import Saved, require_finite
 from sdgar.models.sequence import SequenceEncoder
@@ -175,10 +175,10 @@ class EncodedFactors(Factors):
 
     encoder: Encoder
     """The network, which finds the vectors of new contexts too."""
-    rule: Rule | None = field(default_factory=ByNetwork)
+    rule: FoldInRule | None = field(default_factory=ByNetwork)
     """The rule that the network finds the vector of a new context."""
 
-    def ruled_by(self, rule: Rule | None) -> Self:
+    def ruled_by(self, rule: FoldInRule | None) -> Self:
         """Return the same model: its network is its rule."""
         return self
 

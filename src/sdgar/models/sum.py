@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sdgar.data.history import History
 from sdgar.models.contributions import Contributions
 from sdgar.models.factors import Factors
-from sdgar.models.fold_in import NewContexts, Rule, read_rule
+from sdgar.models.fold_in import FoldInRule, NewContexts, read_rule
 from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms
 from sdgar.models.saved import Saved, model_class
 from sdgar.storage.sealed import DamagedError, Tensors
@@ -59,7 +59,7 @@ class Sum(Model):
         return self.first.n_values
 
     @property
-    def rule(self) -> Rule | None:
+    def rule(self) -> FoldInRule | None:
         """The rule of the first model for new contexts; None if one of both has none."""
         return None if self.second.rule is None else self.first.rule
 
@@ -89,7 +89,7 @@ class Sum(Model):
         second = self.second.contributions(context, items_B, history_H)
         return None if first is None or second is None else first.plus(second, self.weight)
 
-    def ruled_by(self, rule: Rule | None) -> Sum:
+    def ruled_by(self, rule: FoldInRule | None) -> Sum:
         """Return the same sum with a rule for the first model; the second one keeps its own."""
         return replace(self, first=self.first.ruled_by(rule))
 

@@ -22,7 +22,7 @@ from sdgar.recommend.indexed_model import IndexedModel
 from sdgar.recommend.inputs import find, history_of, several, warn
 from sdgar.recommend.lists import Queries
 from sdgar.recommend.ranking import ListOptions, rank_in_pieces
-from sdgar.recommend.rules import Facts, Reranking, Rules
+from sdgar.recommend.rules import Facts, Reranking, Rules, reranking_of
 from sdgar.recommend.update import with_new_users
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def effect_of(
     Without ``metrics``, all of accuracy are measured, and coverage, popular and diversity.
     Contexts that are new combinations of known values are left out.
     """
-    ks, reranking = check_ks(ks), Reranking.from_any(rules)
+    ks, reranking = check_ks(ks), reranking_of(rules)
     facts = model.facts_for(reranking)
     task = _Task.of(model, _required("test", test), seen, histories)
     users, held_out = task.model, _trained(task.held_out, len(task.model.users))

@@ -252,11 +252,10 @@ class IndexedModel:
         facts = Facts.of(
             reranking.table,
             self.items,
-            n_items=self.model.n_items,
             popularity_I=np.bincount(self.history.items_E, minlength=self.model.n_items),
             item_ID=self.model.item_vectors(),
         )
-        for complaint in reranking.rules.complaints(facts):
+        for complaint in reranking.complaints(facts):
             warn(complaint[0].upper() + complaint[1:])
         reranking.made[:] = [(self.model, facts)]
         return facts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,8 +58,7 @@ class ListOptions:
 
     def depth(self, n_items: int) -> int:
         """Return the number of candidates that are ranked for a list."""
-        rules = self.reranking
-        return min(self.k if rules is None else rules.rules.depth(self.k, rules.options), n_items)
+        return min(self.k if self.reranking is None else self.reranking.depth(self.k), n_items)
 
 
 def rank(
@@ -158,50 +156,41 @@ def _reranked(
     reranking, facts, blocked_I = options.reranking, options.facts, options.blocked.blocked_I
     assert reranking is not None
     assert facts is not None
-    rules = reranking.rules
-    by_rules_I = rules.blocked(facts, reranking.options)
+    by_rules_I = reranking.blocked(facts)
     if by_rules_I is not None:
         blocked_I = by_rules_I if blocked_I is None else blocked_I | by_rules_I
     items_TK, scores_TK = _empty(len(queries), min(options.k, n_items))
     notes: list[tuple[tuple[str, ...], ...]] = [()] * len(queries)
-    pins_P = rules.pinned(facts)
+    pins_P, seed = reranking.pinned(facts), reranking.own_seed()
     waiting_T, depth = np.arange(len(queries)), options.depth(n_items)
     while len(waiting_T):
         part = queries.rows(waiting_T)
         candidates_TN, candidate_scores_TN = _best(part, depth, blocked_I, popular, None)
         pin_scores_TP = _pin_scores(part, pins_P, blocked_I, popular)
-        seeds_T = _seeds(reranking, part)
+        seeds_T = None
+        if seed is not None:  # one for each query, so that not all users explore the same items
+            seeds_T = sort_keys(seed, Stream.EXPLORE, 1, part.index_T.clip(min=0)).tolist()
         short: list[int] = []
         for t, at in enumerate(waiting_T.tolist()):
-            index = int(part.index_T[t])
-            one = rules.apply(
-                candidates_TN[t],
-                candidate_scores_TN[t],
+            index, there_N = int(part.index_T[t]), candidates_TN[t] >= 0
+            one = reranking.apply(
+                candidates_TN[t, there_N].astype(np.int64),
+                candidate_scores_TN[t, there_N].astype(np.float64),
                 items_TK.shape[1],
                 facts,
-                reranking.options,
-                score_of=partial(_score_of_pins, pins_P, pin_scores_TP[t]),
-                seed=None if seeds_T is None else int(seeds_T[t]),
-                history_H=part.own.of(index) if index >= 0 else None,
+                pin_scores=dict(zip(pins_P.tolist(), pin_scores_TP[t].tolist(), strict=True)),
+                seed=None if seeds_T is None else seeds_T[t],
+                history_H=part.own.of(index).astype(np.int64) if index >= 0 else None,
             )
             full = len(one.items_K)
             items_TK[at], scores_TK[at] = -1, -np.inf
             items_TK[at, :full], scores_TK[at, :full] = one.items_K, one.scores_K
             notes[at] = one.notes
-            if full < items_TK.shape[1] and candidates_TN[t, -1] >= 0:
+            if full < items_TK.shape[1] and there_N[-1]:
                 short.append(at)
         waiting_T = np.array(short if depth < n_items else [], np.int64)
         depth = min(depth * _DEEPER, n_items)
     return (items_TK, scores_TK), tuple(notes)
-
-
-def _seeds(reranking: Reranking, queries: Queries) -> NDArray[np.int64] | None:
-    """Return a seed for each query, so that not all users explore the same items."""
-    seed = reranking.rules.seed if reranking.seed is None else reranking.seed
-    if seed is None:
-        return None
-    keys_T: NDArray[np.int64] = sort_keys(seed, Stream.EXPLORE, 1, queries.index_T.clip(min=0))
-    return keys_T
 
 
 def _pin_scores(
@@ -229,13 +218,6 @@ def _pin_scores(
             seen_H = queries.seen.of(int(queries.index_T[t]))
             scores_TP[t, np.isin(pins_P, seen_H)] = -np.inf
     return scores_TP
-
-
-def _score_of_pins(
-    pins_P: NDArray[np.int64], scores_P: NDArray[np.float64], items_B: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """s_B of pinned items, whose indices ascend in ``pins_P``."""
-    return scores_P[np.searchsorted(pins_P, items_B)]
 
 
 def require_ram(ram: int, users: Ids, items: Ids, n_users: int, k: int) -> None:

@@ -43,7 +43,7 @@ from sdgar.recommend.ranking import (
     rank_in_pieces,
 )
 from sdgar.recommend.reasons import Reasons, explained
-from sdgar.recommend.rules import Reranking, Rules
+from sdgar.recommend.rules import Reranking, Rules, reranking_of
 from sdgar.recommend.scores import BY, Similarity
 from sdgar.show.printed import Described
 from sdgar.storage.remote import is_remote
@@ -205,7 +205,7 @@ class Recommender(IndexedModel, RecommenderMethods, Described):
         blocked = BlockedItems(self.blocked(items, exclude, fallback=fallback))
         options = ListOptions(k, exclude_seen, blocked)
         if rules is not None:
-            reranking = Reranking.from_any(rules)
+            reranking = reranking_of(rules)
             options = replace(options, reranking=reranking, facts=self.facts_for(reranking))
         finder, n_items = self._finder, len(self.items)
         if finder is None and is_worth_it(len(queries), n_items) and can_be_swept(self.model):

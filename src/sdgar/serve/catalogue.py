@@ -56,11 +56,11 @@ class EntryCache:
     async def blocked(self, snapshot: Snapshot) -> BlockedItems:
         """Return the items of a model that are hidden or blocked by the rules."""
         cache = self._blocked
-        facts = await self.facts(snapshot) if self._rules else None
+        facts, rules = await self.facts(snapshot) if self._rules else None, self._rules.using()
 
         def make() -> BlockedItems:
             parts = [snapshot.blocked(self._hidden)] if self._hidden else []
-            if facts is not None and (by_rules_I := self._rules.blocked(facts)) is not None:
+            if facts is not None and (by_rules_I := rules.blocked(facts)) is not None:
                 parts.append(by_rules_I)
             return BlockedItems(np.logical_or.reduce(parts) if parts else None)
 

@@ -74,7 +74,8 @@ def state_from(settings: ServerSettings) -> ServerState:
     rules = Rules.none() if settings.rules is None else Rules.read(settings.rules)
     catalogue = EntryCache(database, rules)
     if rules:
-        for complaint in rules.complaints(catalogue.facts_of(models.current.first.snapshot)):
+        facts = catalogue.facts_of(models.current.first.snapshot)
+        for complaint in rules.using().complaints(facts):
             log.warning("%s", complaint)
     batches = Batches(answer_batch, on_batch=metrics.batch_of)
     service = Service(models, catalogue, recent, batches, impressions, rules)

@@ -19,7 +19,7 @@ from sdgar.recommend.by_index import Query, RankedItems, explain_query, rank_que
 from sdgar.recommend.inputs import find
 from sdgar.recommend.lists import RankedLists
 from sdgar.recommend.ranking import BlockedItems, ListOptions
-from sdgar.recommend.rules import Reranking, RerankOptions, Rules
+from sdgar.recommend.rules import Rules
 from sdgar.serve import schemas
 from sdgar.serve.activity import ImpressionLog, RecentEvents
 from sdgar.serve.batches import Batches
@@ -175,8 +175,9 @@ class Service:
         reranking = facts = None
         if rules and (self._rules or body.diversity or body.popularity):
             excluded = tuple(body.exclude_categories or ())
-            own = RerankOptions(body.diversity, body.popularity, excluded)
-            reranking = Reranking(self._rules, options=own)
+            reranking = self._rules.using(
+                diversity=body.diversity, popularity=body.popularity, exclude_categories=excluded
+            )
             facts = await self.catalogue.facts(snapshot)
         return ListOptions(body.k, body.exclude_seen, blocked, body.reasons, reranking, facts)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import torch
 
     from sdgar.contracts import System
-    from sdgar.models.fold_in import Rule
+    from sdgar.models.fold_in import FoldInRule
     from sdgar.models.model import Model
     from sdgar.recommend.recommender import Recommender
     from sdgar.training.fitting import Fit
@@ -232,7 +232,7 @@ class Estimator(Parameters, RecommenderMethods, Described):
         """Return the same system with nothing left to a rule."""
         return self._changed(**self._decided(data))
 
-    def _fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
         """Return how new users are folded into a model of these rows; None if they cannot be."""
         return None
 

@@ -14,7 +14,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.adapter import Adapter
 from sdgar.errors import unknown_name
 from sdgar.maths.rng import Stream, torch_seed
-from sdgar.models.fold_in import ByNetwork, Rule
+from sdgar.models.fold_in import ByNetwork, FoldInRule
 from sdgar.models.network import require_comes_back
 from sdgar.parts import (
     DISCRIMINATORS,
@@ -289,7 +289,7 @@ class Composed(Learner):
             getattr(DISCRIMINATORS.get(self.discriminator.name), "looks_at_features", False)
         )
 
-    def _fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
         """Return the rule of the network if it has one; cosines can have that of sdsoftmax."""
         part = DISCRIMINATORS.get(self.discriminator.name)
         if (self.discriminator.name, self.objective.name) == ("cosine", "sdsoftmax"):

@@ -19,7 +19,7 @@ from sdgar.errors import NumericalError, ResourceError
 from sdgar.machine.memory import free_bytes
 from sdgar.maths.neighbours_on_device import user_weights
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.models.fold_in import ByHistory, Rule
+from sdgar.models.fold_in import ByHistory, FoldInRule
 from sdgar.models.item_weights import ItemWeights
 from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.parameters import estimator
@@ -80,7 +80,7 @@ class EASE(Solver):
     ram_gib: float = 0.0
     """The most memory in GiB that may be used; 0 means half of what is free."""
 
-    def _fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
         """Return the rule by which the history of a new user is multiplied by the weights."""
         return ByHistory()
 

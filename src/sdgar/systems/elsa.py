@@ -15,7 +15,7 @@ from sdgar.machine.memory import require_memory
 from sdgar.maths.optimizers import lean
 from sdgar.maths.rng import Permutation, Stream, check_seed, normal
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.models.fold_in import ByHistory, Rule
+from sdgar.models.fold_in import ByHistory, FoldInRule
 from sdgar.models.item_weights import ItemVectors
 from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.parameters import estimator
@@ -63,7 +63,7 @@ class ELSA(Solver):
     seed: int = 0
     """The seed that fixes the vectors that training starts from and the order of users."""
 
-    def _fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
         """Return the rule by which the vectors of a new user's items are summed."""
         return ByHistory()
 

@@ -14,7 +14,7 @@ from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.rng import Stream, check_seed, normal
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
-from sdgar.models.fold_in import LeastSquares, Rule
+from sdgar.models.fold_in import FoldInRule, LeastSquares
 from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
@@ -64,7 +64,7 @@ class IALS(Solver):
     seed: int = 0
     """The seed that fixes the vectors of items that training starts from."""
 
-    def _fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
         """Return the rule by which the vector of a new user is solved for, as in half a sweep."""
         return LeastSquares(self.alpha, self.l2, self.power)
 

@@ -13,7 +13,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.rows import Rows
-from sdgar.models.fold_in import ByHistory, Rule
+from sdgar.models.fold_in import ByHistory, FoldInRule
 from sdgar.models.item_weights import LocalItemWeights, SparseItemWeights
 from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.parameters import estimator
@@ -54,7 +54,7 @@ class ItemKNN(Solver):
     """The number that is added to the denominator of the cosine, so that rare items are not similar
     by accident."""
 
-    def _fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
         """Return the rule by which the history of a new user is multiplied by the weights."""
         return ByHistory()
 
@@ -105,7 +105,7 @@ class LocalEASE(Solver):
     half_life: float = 0.0
     """The number of days after which a row counts half; 0 lets old rows count like new ones."""
 
-    def _fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
         """Return the rule by which the history of a new user is multiplied by the weights."""
         return ByHistory()
 

@@ -11,7 +11,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.bounded import cosine, temperature_of
 from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
-from sdgar.models.fold_in import OnSphere, Rule
+from sdgar.models.fold_in import FoldInRule, OnSphere
 from sdgar.models.model import Model
 from sdgar.models.sum import weighted_sum
 from sdgar.parts import Ingredients
@@ -73,7 +73,7 @@ class Quick(Solver):
             {"tau": temperature_of(data), "item_memory__neighbours": neighbours}
         )
 
-    def _fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
         """Return the rule that finds new users on the sphere, as for SD-Softmax."""
         tau = temperature_of(data) if self.tau is None else self.tau
         return OnSphere.after(data.history, data.n_items, tau=tau, rho=1.0)

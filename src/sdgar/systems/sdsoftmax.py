@@ -10,7 +10,7 @@ from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.bounded import MANY, cosine, temperature_of
 from sdgar.discriminators.factorization import factorization
-from sdgar.models.fold_in import OnSphere, Rule
+from sdgar.models.fold_in import FoldInRule, OnSphere
 from sdgar.objectives import SampledSoftmax
 from sdgar.parts import Ingredients
 from sdgar.samplers.em import EMSettings, em_generator
@@ -184,7 +184,7 @@ class SDSoftmax(Learner):
         known = self if self.epochs is not None else self._changed(epochs=max(_BY_ROWS["epochs"]))
         return Learner._loop(known)
 
-    def _fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
         """Return the rule that finds new users on the sphere; inner products have none."""
         if self.similarity.kind != "cosine":
             return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from sdgar.data.interactions import Interactions
-    from sdgar.models.fold_in import Rule
+    from sdgar.models.fold_in import FoldInRule
     from sdgar.models.model import Model
     from sdgar.training.fitting import Fit
 
@@ -96,7 +96,7 @@ class MostPopular(Computed):
 
     _spec: ClassVar[SystemSpec] = SystemSpec(name="popular", uses_weights=False)
 
-    def _fold_rule(self, data: Interactions) -> Rule | None:
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
         """Return the rule that gives everyone the same list, new or not."""
         return NoVector()
 

@@ -9,18 +9,16 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from sdgar.errors import UsageError
-from sdgar.recommend.rules import Facts, RerankOptions, Rules
+from sdgar.recommend.rules import Rules
 from sdgar.recommend.rules.changes import Candidates, ExplorationRule
+
+from .reranked import facts_of, reranked
 
 DAY = 86_400.0
 
 
-def listed(rules: Rules, scores, facts=None, options=None, k=None, **more) -> list[int]:
-    items = np.arange(len(scores))
-    found = rules.apply(
-        items, np.array(scores, float), k or len(scores), facts or Facts(),
-        options or RerankOptions(), **more,
-    )  # fmt: skip
+def listed(rules: Rules, scores, facts=None, k=None, **how) -> list[int]:
+    found = reranked(rules, np.arange(len(scores)), scores, k or len(scores), facts, **how)
     return found.items_K.tolist()
 
 
@@ -37,7 +35,7 @@ def test_boosts_and_options_mean_the_same_for_scores_in_other_units(
     scores, scale, shift, by, diversity, popularity
 ):
     rng = np.random.default_rng(len(scores))
-    facts = Facts(item_ID=rng.normal(size=(12, 3)), popularity_I=rng.integers(0, 99, 12))
+    facts = facts_of(item_ID=rng.normal(size=(12, 3)), popularity_I=rng.integers(0, 99, 12))
     rules = Rules.of(
         {
             "boost": [{"items": [1, 3], "by": by}],
@@ -45,10 +43,10 @@ def test_boosts_and_options_mean_the_same_for_scores_in_other_units(
             "exploration": {"temperature": 0.37},
         }
     )
-    options = RerankOptions(diversity, popularity)
+    how = {"options": {"diversity": diversity, "popularity": popularity}}
     # Whole numbers times these scales stay apart by far more than the last digits.
     other = np.array(scores, float) * scale + shift * scale
-    assert listed(rules, scores, facts, options) == listed(rules, other, facts, options)
+    assert listed(rules, scores, facts, **how) == listed(rules, other, facts, **how)
 
 
 def test_a_boost_is_in_units_of_the_spread():
@@ -74,8 +72,10 @@ def test_boosts_add_up_and_are_noted_by_name_or_by_what_they_are_about():
             "bury": [{"items": [1], "by": 1}],
         }
     )
-    facts = Facts({0: {"categories": ["new"], "maker": "acme", "stock": 3}, 1: {"maker": "acme"}})
-    found = rules.apply(np.arange(3), np.array([1.0, 2.0, 3.0]), 3, facts)
+    facts = facts_of(
+        {0: {"categories": ["new"], "maker": "acme", "stock": 3}, 1: {"maker": "acme"}}
+    )
+    found = reranked(rules, np.arange(3), np.array([1.0, 2.0, 3.0]), 3, facts)
     notes = dict(zip(found.items_K.tolist(), found.notes, strict=True))
     assert notes == {
         0: ("boosted by 0.5: new arrivals", "boosted by 2: maker acme, stock at least 1"),
@@ -90,46 +90,41 @@ def test_boosts_add_up_and_are_noted_by_name_or_by_what_they_are_about():
     ("weight", "wanted"), [(1.0, [2, 3, 1, 0]), (-1.0, [0, 1, 3, 2]), (0.0, [0, 1, 2, 3])]
 )
 def test_popularity_goes_from_the_rarest_to_the_most_popular(weight, wanted):
-    facts = Facts(popularity_I=np.array([0, 3, 100, 10]))
-    assert (
-        listed(Rules.none(), [4.0, 3.0, 2.0, 1.0], facts, RerankOptions(popularity=weight))
-        == wanted
-    )
+    facts = facts_of(popularity_I=np.array([0, 3, 100, 10]))
+    scores, options = [4.0, 3.0, 2.0, 1.0], {"popularity": weight}
+    assert listed(Rules.none(), scores, facts, options=options) == wanted
     rules = Rules.of({"popularity": {"dial": weight}})
-    assert listed(rules, [4.0, 3.0, 2.0, 1.0], facts) == wanted
+    assert listed(rules, scores, facts) == wanted
 
 
 def test_popularity_is_the_equation_of_its_docstring():
     scores, count = np.array([4.0, 2.5, 2.0, 1.0]), np.array([9, 50, 1, 400])
-    facts = Facts(popularity_I=count)
+    facts = facts_of(popularity_I=count)
     z, q = ((v - v.mean()) / v.std() for v in (scores, np.log1p(count)))
     for p in (-0.6, -0.2, 0.3, 0.7):
         wanted = np.argsort(-((1 - abs(p)) * z + p * q), kind="stable")
-        assert listed(Rules.none(), scores, facts, RerankOptions(popularity=p)) == wanted.tolist()
+        found = listed(Rules.none(), scores, facts, options={"popularity": p})
+        assert found == wanted.tolist()
 
 
 def test_options_of_a_request_and_of_the_rules_are_added():
-    facts = Facts(popularity_I=np.array([0, 3, 100, 10]))
+    facts = facts_of(popularity_I=np.array([0, 3, 100, 10]))
     against = Rules.of({"popularity": {"dial": -1.0}})
-    assert listed(against, [4.0, 3.0, 2.0, 1.0], facts, RerankOptions(popularity=1.0)) == [
-        0,
-        1,
-        2,
-        3,
-    ]
-    assert against.depth(10, RerankOptions(popularity=1.0)) == 100
+    options = {"popularity": 1.0}
+    assert listed(against, [4.0, 3.0, 2.0, 1.0], facts, options=options) == [0, 1, 2, 3]
+    assert against.using(**options).depth(10) == 100
 
 
 def test_freshness_halves_with_every_half_life():
     now = 1_700_000_000.0
     times = (now, now - 10 * DAY, now - 20 * DAY, None, now + 5 * DAY)
-    rules = Rules.of({"freshness": {"half_life": "10d", "weight": 2.0}})
+    rules = Rules.of({"freshness": {"half_life": "10d", "weight": 2.0}, "now": now})
     scores = np.array([0.0, 1.2, 2.0, 3.0, -1.0])
     z = (scores - scores.mean()) / scores.std()
     wanted = np.argsort(-(z + 2 * np.array([1, 0.5, 0.25, 0, 1])), kind="stable").tolist()
-    facts = Facts({at: {"first_seen": when} for at, when in enumerate(times)})
-    assert listed(rules, scores, facts, now=now) == wanted
-    notes = rules.apply(np.arange(5), scores, 5, facts, now=now).notes
+    facts = facts_of({at: {"first_seen": when} for at, when in enumerate(times)})
+    assert listed(rules, scores, facts) == wanted
+    notes = reranked(rules, np.arange(5), scores, 5, facts).notes
     assert dict(zip(wanted, notes, strict=True))[0] == ("moved up for freshness",)
 
 
@@ -142,7 +137,7 @@ def test_freshness_halves_with_every_half_life():
     ],
 )
 def test_an_age_is_at_least_and_at_most_and_counts_from_the_moment_of_the_file(age, wanted):
-    facts = Facts(
+    facts = facts_of(
         {0: {"out": "2026-02-28"}, 1: {"out": "2026-02-25T00:00:00Z"}, 2: {"out": 2024}, 3: {}}
     )
     rules = Rules.of({"age": [{"field": "out", **age}], "now": "2026-03-01"})
@@ -173,7 +168,7 @@ def test_thompson_adds_normal_noise_of_the_stated_size():
     """A right program fails in one of a million seeds; the seed is fixed."""
     n = 4000
     z = np.linspace(-1, 1, n)
-    candidates = Candidates(np.arange(n), Facts(), [[] for _ in z], now=0.0, seed=3)
+    candidates = Candidates(np.arange(n), facts_of(), [[] for _ in z], now=0.0, seed=3)
     for method, normal in (("thompson", True), ("softmax", False)):  # the other is Gumbel's
         rule = ExplorationRule(temperature=0.8, method=method)
         noise = (rule.change(z, candidates) - z) / 0.8
@@ -189,20 +184,20 @@ def test_thompson_is_stable_for_equal_seeds():
 
 def test_a_draw_depends_on_the_item_and_not_on_the_other_candidates():
     rules = Rules.of({"exploration": {"temperature": 100.0}})
-    whole = rules.apply(np.arange(10), np.zeros(10), 10, Facts(), seed=2).items_K.tolist()
-    part = rules.apply(np.arange(0, 10, 2), np.zeros(5), 5, Facts(), seed=2).items_K.tolist()
+    whole = reranked(rules, np.arange(10), np.zeros(10), 10, facts_of(), seed=2).items_K.tolist()
+    part = reranked(rules, np.arange(0, 10, 2), np.zeros(5), 5, facts_of(), seed=2).items_K.tolist()
     assert part == [item for item in whole if item % 2 == 0]
 
 
 def test_options_without_facts_are_refused_in_words():
     with pytest.raises(UsageError, match=r"popularity of items.*Leave popularity"):
-        listed(Rules.none(), [1.0, 2.0], options=RerankOptions(popularity=0.1))
+        listed(Rules.none(), [1.0, 2.0], options={"popularity": 0.1})
     with pytest.raises(UsageError, match=r"cannot be compared.*Give facts of items") as raised:
-        listed(Rules.none(), [1.0, 2.0], options=RerankOptions(0.1))
+        listed(Rules.none(), [1.0, 2.0], options={"diversity": 0.1})
     assert raised.value.code == "nothing_to_go_by"
     on = Rules.of({"diversity": {"strength": 0.5, "on": "vectors"}})
     with pytest.raises(UsageError, match="no vectors"):
-        listed(on, [1.0, 2.0], Facts({0: {"categories": ["a"]}}))
+        listed(on, [1.0, 2.0], facts_of({0: {"categories": ["a"]}}))
 
 
 @pytest.mark.parametrize(
@@ -215,6 +210,6 @@ def test_options_without_facts_are_refused_in_words():
 )  # fmt: skip
 def test_an_option_out_of_range_is_refused(wrong):
     with pytest.raises(UsageError) as raised:
-        RerankOptions(**wrong)
+        Rules.none().using(**wrong)
     assert raised.value.code == "bad_option"
     assert next(iter(wrong)) in str(raised.value)

@@ -13,6 +13,8 @@ from sdgar.recommend.rules import Facts, Rules
 from sdgar.recommend.rules.facts import moment
 from sdgar.recommend.rules.settings import duration
 
+from .reranked import facts_of, reranked
+
 WHOLE = """
 now = 2026-03-01
 candidates = 300
@@ -84,19 +86,22 @@ def test_a_file_can_have_every_rule(tmp_path):
         "Rules: 1 block, 1 allow, 1 age, 1 boost, 1 bury, 2 cap, 1 pin, 1 popularity, 1 freshness, "
         "1 diversity, 1 calibration, 1 exploration"
     )
-    assert rules.depth(10) == 300
-    assert rules.depth(100) == 500
-    assert rules.seed == 7
+    assert rules.using().depth(10) == 300
+    assert rules.using().depth(100) == 500
+    assert rules.using().own_seed() == 7
     assert rules == written(tmp_path, WHOLE)
     assert hash(rules) == hash(written(tmp_path, WHOLE))
     assert rules != Rules.none()
 
 
 def test_only_pins_want_no_more_candidates_than_the_list_has():
-    assert Rules.none().depth(10) == 10
-    assert Rules.of({"pin": {"items": ["a"]}}).depth(10) == 10
-    assert Rules.of({"cap": {"at_most": 1}}).depth(10) == 100
-    assert Rules.of({"cap": {"at_most": 1}}).depth(50) == 250
+    for rules, k, depth in (
+        ({}, 10, 10),
+        ({"pin": {"items": ["a"]}}, 10, 10),
+        ({"cap": {"at_most": 1}}, 10, 100),
+        ({"cap": {"at_most": 1}}, 50, 250),
+    ):
+        assert Rules.of(rules).using().depth(k) == depth
     assert not Rules.none()
 
 
@@ -202,18 +207,17 @@ def test_errors_of_a_mapping_name_its_source():
     ],
 )
 def test_conditions_look_at_fields_however_they_are_spelt(where, meets):
-    facts = Facts(
+    facts = facts_of(
         {
             0: {"categories": "drama", "maker": "acme", "stock": "3", "sold": "true", "out": 2020},
             1: {"categories": ["crime", "drama"], "maker": "bolt", "stock": 0.0, "sold": False,
                 "out": "2019-05-01"},
             2: {"category": "fun", "stock": "none", "out": 1_600_000_000},
             3: {"maker": ("other", "acme"), "stock": [2, 9], "sold": True},
-        },
-        n_items=5,
+        }
     )  # fmt: skip
     rules = Rules.of({"allow": {"where": where}})
-    assert set(rules.apply(np.arange(5), np.arange(5.0), 5, facts).items_K.tolist()) == meets
+    assert set(reranked(rules, np.arange(5), np.arange(5.0), 5, facts).items_K.tolist()) == meets
 
 
 @pytest.mark.parametrize(
@@ -260,12 +264,13 @@ def test_rules_name_what_they_do_not_find():
             "diversity": {"strength": 0.1, "on": "categories"},
         }
     )
-    assert rules.complaints(Facts({0: {"maker": "x", "categories": ["c"]}}, ids=ids)) == [
+    facts = Facts({0: {"maker": "x", "categories": ["c"]}}, ids)
+    assert rules.using().complaints(facts) == [
         "the rules name items that the model does not know: zz, yy.",
         "the rules name fields that no item has: first_seen, makr. Fields: category, maker.",
     ]
-    assert "There are no fields at all." in rules.complaints(Facts(ids=ids))[1]
-    assert Rules.none().complaints(Facts(ids=ids)) == []
+    assert "There are no fields at all." in rules.using().complaints(Facts({}, ids))[1]
+    assert Rules.none().using().complaints(Facts({}, ids)) == []
 
 
 def test_facts_are_found_by_number_and_by_id():
@@ -281,31 +286,30 @@ def test_facts_are_found_by_number_and_by_id():
 
 def test_pins_that_share_a_place_follow_each_other_and_are_noted():
     rules = Rules.of({"pin": [{"items": [9, 8], "at": 2, "name": "sale"}, {"items": [7], "at": 2}]})
-    found = rules.apply(np.arange(5), np.arange(5.0), 5, Facts())
+    scores = {9: 0.9, 8: 0.8, 7: 0.7}
+    found = reranked(rules, np.arange(5), np.arange(5.0), 5, pin_scores=scores)
     assert found.items_K.tolist() == [4, 9, 8, 7, 3]
+    assert found.scores_K.tolist() == [4.0, 0.9, 0.8, 0.7, 3.0]
     assert found.notes == ((), ("pinned: sale",), ("pinned: sale",), ("pinned",), ())
-    assert np.isnan(found.scores_K[1:4]).all()
-    assert rules.apply(np.arange(5), np.arange(5.0), 2, Facts()).items_K.tolist() == [4, 9]
-    none = rules.apply(np.arange(0), np.arange(0.0), 5, Facts(), score_of=lambda i: i * 1.0)
+    short = reranked(rules, np.arange(5), np.arange(5.0), 2, pin_scores=scores)
+    assert short.items_K.tolist() == [4, 9]
+    none = reranked(rules, np.arange(0), np.arange(0.0), 5, pin_scores=scores)
     assert none.items_K.tolist() == [9, 8, 7]
-    assert none.scores_K.tolist() == [9.0, 8.0, 7.0]
 
 
 def test_a_pin_that_may_not_be_scored_is_left_out():
     rules = Rules.of({"pin": {"items": [9, 8]}})
-    found = rules.apply(
-        np.arange(3), np.arange(3.0), 3, Facts(),
-        score_of=lambda items: np.where(items == 9, -np.inf, 1.0),
-    )  # fmt: skip
+    scores = {9: -np.inf, 8: 1.0}
+    found = reranked(rules, np.arange(3), np.arange(3.0), 3, pin_scores=scores)
     assert found.items_K.tolist() == [8, 2, 1]
 
 
 def test_a_cap_notes_what_it_kept_and_what_moved_up():
-    facts = Facts({i: {"categories": ["drama" if i < 4 else "crime"]} for i in range(6)})
+    facts = facts_of({i: {"categories": ["drama" if i < 4 else "crime"]} for i in range(6)})
     rules = Rules.of({"cap": {"at_most": 2, "values": ["drama"]}})
-    found = rules.apply(np.arange(6), np.arange(6.0)[::-1], 4, facts)
+    found = reranked(rules, np.arange(6), np.arange(6.0)[::-1], 4, facts)
     assert found.items_K.tolist() == [0, 1, 4, 5]
     kept, up = "kept: at most 2 of drama", "moved up: at most 2 of drama"
     assert found.notes == ((kept,), (kept,), (up,), (up,))
-    open_ = rules.apply(np.arange(6), np.arange(6.0), 2, facts)
+    open_ = reranked(rules, np.arange(6), np.arange(6.0), 2, facts)
     assert open_.notes == ((), ())  # nothing was left out, so nothing is said

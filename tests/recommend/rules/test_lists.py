@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import sys
-
 import numpy as np
 import pytest
 
 import sdgar
-from sdgar.cli import main
 from sdgar.errors import DataError, SdgarWarning, UsageError
 from sdgar.evaluation import DEFINITIONS
 from sdgar.recommend.evaluating import effect_of
 from sdgar.recommend.rules import Rules
+
+from ...cli.test_cli import result_of
+from ...cli.test_cli import sdgar as command
 
 USERS, ITEMS = 40, 30
 MAKERS = ("acme", "bolt", "coil")
@@ -113,7 +110,7 @@ def test_a_list_that_caps_make_short_is_looked_for_among_more_candidates():
     table = {item: {"maker": "acme" if at < 200 else f"m{at}"} for at, item in enumerate(items)}
     rules = Rules.of({"cap": {"by": "maker", "at_most": 1}}).using(table)
     model = sdgar.MostPopular().fit(data)
-    assert rules.rules.depth(4) == 100
+    assert rules.depth(4) == 100
     found = model.recommend("u203", k=4, rules=rules, exclude_seen=False)
     assert found["item"].to_list() == ["i000", "i200", "i201", "i202"]
 
@@ -227,23 +224,6 @@ def test_diversity_of_lists_is_one_minus_the_mean_cosine(parts):
     assert without["diversity@4"] == pytest.approx(np.mean(apart), abs=1e-9)
 
 
-def run(*words: object) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        patch.setattr(sys, "argv", ["sdgar", *map(str, words)])
-        patch.setenv("COLUMNS", "200")
-        try:
-            main.run()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-    return code, out.getvalue(), err.getvalue()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, model, parts, table):
     home = tmp_path_factory.mktemp("rules")
@@ -261,40 +241,29 @@ def folder(tmp_path_factory, model, parts, table):
 
 def test_the_command_line_takes_rules_facts_and_options(folder, table):
     facts, rules = ("--item-facts", folder / "items.csv"), ("--rules", folder / "rules.toml")
-    code, out, err = run(
-        "recommend", folder / "run", "--user", "u1", "-k", 3, *rules, *facts, "--json"
-    )
-    assert code == 0, err
-    (one,) = json.loads(out.splitlines()[-1])["recommendations"]
+    done = command("recommend", folder / "run", "--user", "u1", "-k", 3, *rules, *facts, "--json")
+    (one,) = result_of(done)["recommendations"]
     assert len({table[entry["item"]]["maker"] for entry in one["items"]}) == 3
     assert any(entry["rules"] for entry in one["items"])
-    code, out, err = run(
+    done = command(
         "recommend", folder / "run", "--all", "-k", 2, "--exclude-category", "crime", *facts,
         "--diversity", "0.2", "--popularity", "-0.5", "-o", folder / "lists.csv",
     )  # fmt: skip
-    assert code == 0, err
+    assert done.returncode == 0, done.stderr
     header, *lines = (folder / "lists.csv").read_text().splitlines()
     assert header == "user,rank,item,score,short,basis,rules"
     assert all(table[line.split(",")[2]]["categories"] == ["drama"] for line in lines)
-    code, out, _ = run("recommend", folder / "run", "--user", "u1", *rules, *facts)
-    assert code == 0
-    assert "kept: at most 1 of" in out
+    done = command("recommend", folder / "run", "--user", "u1", *rules, *facts)
+    assert "kept: at most 1 of" in done.stdout
 
 
 def test_evaluate_shows_what_rules_do(folder):
-    code, out, err = run(
-        "evaluate", folder / "run", "--test", folder / "test.csv", "--k", 5,
-        "--rules", folder / "rules.toml", "--item-facts", folder / "items.csv", "--json",
-    )  # fmt: skip
-    assert code == 0, err
-    said = json.loads(out.splitlines()[-1])
+    words = ("evaluate", folder / "run", "--test", folder / "test.csv", "--k", 5)
+    files = ("--rules", folder / "rules.toml", "--item-facts", folder / "items.csv")
+    said = result_of(command(*words, *files, "--json"))
     assert said["rules"]["without"]["ndcg@5"] == said["test"]["ndcg@5"]
     assert {"coverage@5", "popular@5", "diversity@5", "ndcg@5"} <= set(said["rules"]["with"])
-    code, out, _ = run(
-        "evaluate", folder / "run", "--test", folder / "test.csv", "--k", 5, "--popularity", "-0.5"
-    )
-    assert code == 0
-    assert "without rules" in out
+    assert "without rules" in command(*words, "--popularity", "-0.5").stdout
 
 
 @pytest.mark.parametrize(
@@ -309,9 +278,9 @@ def test_evaluate_shows_what_rules_do(folder):
 )
 def test_options_that_cannot_work_are_refused(folder, monkeypatch, words, said):
     monkeypatch.chdir(folder)
-    code, _, err = run("recommend", "run", "--user", "u1", *words)
-    assert code == 2
-    assert said in " ".join(err.split())
+    done = command("recommend", "run", "--user", "u1", *words)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
 
 
 def test_facts_are_read_from_every_kind_of_table(tmp_path):

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdgar.errors import UsageError
-from sdgar.recommend.rules import Facts, RerankOptions, Rules
+from sdgar.recommend.rules import Facts, Rules
+
+from .reranked import facts_of, reranked
 
 ITEMS = 14
 CATEGORIES = ("a", "b", "c")
@@ -59,7 +61,7 @@ def facts(draw) -> Facts:
         for number in range(draw(st.integers(1, ITEMS)))
     }
     vectors = np.random.default_rng(draw(st.integers(0, 3))).normal(size=(ITEMS, 3))
-    return Facts(entries, n_items=ITEMS, item_ID=vectors, popularity_I=np.arange(ITEMS) % 5)
+    return facts_of(entries, item_ID=vectors, popularity_I=np.arange(ITEMS) % 5)
 
 
 PROBLEM = st.tuples(
@@ -70,20 +72,23 @@ PROBLEM = st.tuples(
         max_size=16,
     ),
     st.integers(1, 10),
-    st.builds(
-        RerankOptions, st.sampled_from([0.0, 0.4]), st.sampled_from([-1.0, 0.0, 0.7]),
-        st.sampled_from([(), "a"]),
+    st.fixed_dictionaries(
+        {
+            "diversity": st.sampled_from([0.0, 0.4]),
+            "popularity": st.sampled_from([-1.0, 0.0, 0.7]),
+            "exclude_categories": st.sampled_from([(), ("a",)]),
+        }
     ),
-)  # fmt: skip
+)
 
 
-def apply(problem, order=None):
+def apply(problem):
     said, known, pairs, k, options = problem
-    pairs = pairs if order is None else [pairs[at] for at in order]
-    items, scores = np.array([p[0] for p in pairs], int), np.array([p[1] for p in pairs], float)
-    return Rules.of(said).apply(
-        items, scores, k, known, options, seed=3, history_H=np.array([0, 1, 2]),
-        score_of=lambda items_B: np.where(items_B % 4 == 3, -np.inf, 0.25),
+    may = may_be_listed(problem)
+    return reranked(
+        Rules.of(said), [item for item, _ in pairs], [score for _, score in pairs], k, known,
+        options=options, seed=3, history_H=np.array([0, 1, 2]),
+        pin_scores={i: 0.25 if i in may and i % 4 < 3 else -np.inf for i in range(ITEMS)},
     )  # fmt: skip
 
 
@@ -102,7 +107,7 @@ def may_be_listed(problem) -> set[int]:
         for number in range(ITEMS)
         if not any(meets(which, number) for which in said["block"])
         and all(meets(which, number) for which in said["allow"])
-        and not set(options.exclude_categories) & set(known.categories_of(number))
+        and not set(options["exclude_categories"]) & set(known.categories_of(number))
     }
 
 
@@ -122,17 +127,6 @@ def test_nothing_is_blocked_repeated_or_made_up_and_a_list_is_not_too_long(probl
     for item, score, notes in zip(listed, found.scores_K, found.notes, strict=True):
         assert score == best.get(item, 0.25)
         assert item in given_items or notes[0].startswith("pinned")
-
-
-@settings(max_examples=2 * settings.default.max_examples)
-@given(PROBLEM, st.randoms())
-def test_the_order_in_which_candidates_come_changes_nothing(problem, random):
-    order = list(range(len(problem[2])))
-    random.shuffle(order)
-    one, two = apply(problem), apply(problem, order)
-    assert one.items_K.tolist() == two.items_K.tolist()
-    assert one.scores_K.tolist() == two.scores_K.tolist()
-    assert one.notes == two.notes
 
 
 @settings(max_examples=3 * settings.default.max_examples)
@@ -172,7 +166,7 @@ def test_pins_have_their_places(problem):
 def test_no_rules_and_no_options_give_the_best_k(problem):
     _, known, pairs, k, _ = problem
     nothing = {"block": [], "allow": [], "boost": [], "bury": [], "cap": [], "pin": []}
-    found = apply((nothing, known, pairs, k, RerankOptions()))
+    found = apply((nothing, known, pairs, k, {"exclude_categories": ()}))
     best: dict[int, float] = {}
     for item, score in pairs:
         if item >= 0 and np.isfinite(score):
@@ -184,9 +178,9 @@ def test_no_rules_and_no_options_give_the_best_k(problem):
 
 @settings(max_examples=2 * settings.default.max_examples)
 @given(PROBLEM)
-def test_blocked_says_of_all_items_what_apply_does(problem):
+def test_blocked_items_are_those_of_the_rules_and_of_the_options(problem):
     said, known, _, _, options = problem
-    blocked = Rules.of(said).blocked(known, options)
+    blocked = Rules.of(said).using(**options).blocked(known)
     may = may_be_listed(problem)
     if blocked is None:
         assert may == set(range(ITEMS))
@@ -194,38 +188,13 @@ def test_blocked_says_of_all_items_what_apply_does(problem):
         assert set(np.flatnonzero(~blocked).tolist()) == may
 
 
-def test_items_that_the_facts_do_not_reach_have_no_categories():
-    known = Facts({0: {"categories": ["a"]}}, item_ID=np.ones((1, 2)), popularity_I=np.ones(1))
-    items, scores = np.array([0, 7, 9]), np.array([3.0, 2.0, 1.0])
-    allow = Rules.of({"allow": [{"categories": ["a"]}]})
-    assert allow.apply(items, scores, 3, known).items_K.tolist() == [0]
-    block = Rules.of({"block": [{"categories": ["a"]}], "cap": [{"at_most": 1}]})
-    found = block.apply(items, scores, 3, known, RerankOptions(0.5, -0.5))
-    assert set(found.items_K.tolist()) == {7, 9}
-
-
-def test_what_cannot_be_applied_is_refused():
-    with pytest.raises(UsageError, match="3 candidates with 2 scores"):
-        Rules.none().apply(np.arange(3), np.ones(2), 3, Facts())
-    with pytest.raises(UsageError, match="facts must be Facts"):
-        Rules.none().apply(np.arange(3), np.ones(3), 3, {})
-    with pytest.raises(UsageError, match="options must be RerankOptions"):
-        Rules.none().apply(np.arange(3), np.ones(3), 3, Facts(), {"diversity": 0.3})
-    explore = Rules.of({"exploration": {"temperature": 1}})
+def test_a_seed_that_is_none_is_refused():
     with pytest.raises(UsageError, match="seed must be an integer"):
-        explore.apply(np.arange(3), np.ones(3), 3, Facts(), seed=-1)
-    with pytest.raises(UsageError, match="indices of items from 0, got -1"):
-        Facts({-1: {}})
+        Rules.none().using(seed=-1)
 
 
 def test_true_and_one_are_different_values():
-    known = Facts({0: {"sold": True}, 1: {"sold": 1}})
+    known = facts_of({0: {"sold": True}, 1: {"sold": 1}})
     for wanted, item in ((True, 0), (1, 1)):
         rules = Rules.of({"allow": {"where": {"sold": wanted}}})
-        assert rules.apply(np.arange(2), np.ones(2), 2, known).items_K.tolist() == [item]
-
-
-@pytest.mark.parametrize("k", [0, -1, 1.5, True])
-def test_a_length_that_is_none_is_refused(k):
-    with pytest.raises(Exception, match="k must be an integer of at least 1"):
-        Rules.none().apply(np.arange(3), np.ones(3), k, Facts())
+        assert reranked(rules, np.arange(2), np.ones(2), 2, known).items_K.tolist() == [item]

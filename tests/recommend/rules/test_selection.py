@@ -7,7 +7,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from sdgar.recommend.rules import Facts, RerankOptions, Rules
+from sdgar.recommend.rules import Rules
+
+from .reranked import facts_of, reranked
 
 N = 6
 SEEDS = range(12)
@@ -76,7 +78,7 @@ def test_diversity_by_vectors_is_the_best_of_all_lists_step_by_step(seed, method
         lambda before, at: (1 - strength) * r[at] + strength * term(c, before, at), 4
     )
     rules = Rules.of({"diversity": {"strength": strength, "method": method}})
-    found = rules.apply(items, scores, 4, Facts(item_ID=vectors))
+    found = reranked(rules, items, scores, 4, facts_of(item_ID=vectors))
     assert found.items_K.tolist() == items[list(wanted)].tolist()
 
 
@@ -85,13 +87,13 @@ def test_diversity_by_vectors_is_the_best_of_all_lists_step_by_step(seed, method
 def test_diversity_by_categories_is_as_good_as_the_best_at_every_step(seed, method, term):
     items, scores, rng = candidates(seed)
     sets = [{"abcd"[g] for g in np.flatnonzero(rng.random(4) < 0.4)} for _ in items]
-    facts = Facts({int(i): {"categories": sorted(s)} for i, s in zip(items, sets, strict=True)})
+    facts = facts_of({int(i): {"categories": sorted(s)} for i, s in zip(items, sets, strict=True)})
     if not facts.coded("category").names:
         pytest.skip("no item of this draw has a category")
     r, c = relevance(scores), jaccard(sets)
     rules = Rules.of({"diversity": {"strength": 0.6, "method": method, "on": "categories"}})
     place = {int(item): at for at, item in enumerate(items)}
-    found = [place[item] for item in rules.apply(items, scores, 5, facts).items_K.tolist()]
+    found = [place[item] for item in reranked(rules, items, scores, 5, facts).items_K.tolist()]
     for n, at in enumerate(found):
         value = [0.4 * r[i] + 0.6 * term(c, tuple(found[:n]), i) for i in range(N)]
         left = [value[i] for i in range(N) if i not in found[:n]]
@@ -103,7 +105,7 @@ def test_diversity_by_categories_is_as_good_as_the_best_at_every_step(seed, meth
 def test_caps_leave_the_best_list_of_all_that_keep_to_them(seed, at_most):
     items, scores, rng = candidates(seed)
     makers = rng.integers(0, 3, N)
-    facts = Facts({int(i): {"maker": f"m{m}"} for i, m in zip(items, makers, strict=True)})
+    facts = facts_of({int(i): {"maker": f"m{m}"} for i, m in zip(items, makers, strict=True)})
 
     def fits(chosen):
         return max(np.bincount(makers[list(chosen)])) <= at_most
@@ -111,7 +113,7 @@ def test_caps_leave_the_best_list_of_all_that_keep_to_them(seed, at_most):
     most = sum(min(at_most, int(n)) for n in np.bincount(makers))
     wanted = best_of_all(lambda _, at: scores[at], min(4, most), fits)
     rules = Rules.of({"cap": [{"by": "maker", "at_most": at_most}]})
-    assert rules.apply(items, scores, 4, facts).items_K.tolist() == items[list(wanted)].tolist()
+    assert reranked(rules, items, scores, 4, facts).items_K.tolist() == items[list(wanted)].tolist()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -126,7 +128,7 @@ def test_caps_and_diversity_together_are_the_best_of_all_lists(seed):
         lambda chosen: max(np.bincount(makers[list(chosen)])) <= 2,
     )
     rules = Rules.of({"cap": [{"by": "maker", "at_most": 2}], "diversity": {"strength": 0.4}})
-    found = rules.apply(items, scores, 3, Facts(entries, item_ID=vectors))
+    found = reranked(rules, items, scores, 3, facts_of(entries, item_ID=vectors))
     assert found.items_K.tolist() == items[list(wanted)].tolist()
 
 
@@ -137,7 +139,7 @@ def test_calibration_is_the_best_of_all_lists_step_by_step(seed, diversity):
     vectors = rng.normal(size=(30, 4))
     names = "abc"
     sets = {i: sorted(names[g] for g in np.flatnonzero(rng.random(3) < 0.6)) for i in range(30)}
-    facts = Facts({i: {"categories": s} for i, s in sets.items()}, item_ID=vectors)
+    facts = facts_of({i: {"categories": s} for i, s in sets.items()}, item_ID=vectors)
     history = np.arange(20, 27)
 
     def share(item):
@@ -156,31 +158,32 @@ def test_calibration_is_the_best_of_all_lists_step_by_step(seed, diversity):
         4,
     )  # fmt: skip
     rules = Rules.of({"calibration": {"strength": 0.5}})
-    found = rules.apply(items, scores, 4, facts, RerankOptions(diversity), history_H=history)
+    how = {"options": {"diversity": diversity}, "history_H": history}
+    found = reranked(rules, items, scores, 4, facts, **how)
     assert found.items_K.tolist() == items[list(wanted)].tolist()
 
 
 def test_a_calibrated_list_has_the_shares_of_the_history():
     entries = {i: {"categories": ["drama" if i < 70 else "crime"]} for i in range(110)}
-    facts = Facts(entries)
+    facts = facts_of(entries)
     scores = np.linspace(5, 1, 100)  # the first 70 are drama
     history = np.array([60, 61, 62, 63, 64, 65, 66, 100, 101, 102])
     rules = Rules.of({"calibration": {"strength": 0.99}})
-    found = rules.apply(np.arange(100), scores, 10, facts, history_H=history)
+    found = reranked(rules, np.arange(100), scores, 10, facts, history_H=history)
     assert int((found.items_K < 70).sum()) == 7
     assert "moved up for calibration" in {note for notes in found.notes for note in notes}
 
 
 @pytest.mark.parametrize("history", [None, np.array([], int), np.array([5])])
 def test_a_history_without_categories_calibrates_nothing(history):
-    facts = Facts({0: {"categories": ["a"]}, 1: {"categories": ["b"]}})
+    facts = facts_of({0: {"categories": ["a"]}, 1: {"categories": ["b"]}})
     rules = Rules.of({"calibration": {"strength": 0.9}})
-    found = rules.apply(np.arange(3), np.array([1.0, 2, 3]), 3, facts, history_H=history)
+    found = reranked(rules, np.arange(3), np.array([1.0, 2, 3]), 3, facts, history_H=history)
     assert found.items_K.tolist() == [2, 1, 0]
 
 
 def test_more_items_than_dimensions_can_be_compared():
     vectors = np.random.default_rng(0).normal(size=(40, 2))
     rules = Rules.of({"diversity": {"strength": 0.5, "method": "dpp"}})
-    found = rules.apply(np.arange(40), np.linspace(1, 0, 40), 20, Facts(item_ID=vectors))
+    found = reranked(rules, np.arange(40), np.linspace(1, 0, 40), 20, facts_of(item_ID=vectors))
     assert len(set(found.items_K.tolist())) == 20

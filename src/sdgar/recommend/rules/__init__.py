@@ -11,7 +11,7 @@ Each rule is a dataclass, from whose fields its settings in a file are read (``s
 """
 
 from sdgar.recommend.rules.facts import Facts
-from sdgar.recommend.rules.rules import Reranked, Reranking, Rules
-from sdgar.recommend.rules.settings import RerankOptions
+from sdgar.recommend.rules.reranking import Reranking, RerankOptions
+from sdgar.recommend.rules.rules import Rules, reranking_of
 
-__all__ = ["Facts", "RerankOptions", "Reranked", "Reranking", "Rules"]
+__all__ = ["Facts", "RerankOptions", "Reranking", "Rules", "reranking_of"]

@@ -16,8 +16,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.maths.rng import Stream, check_seed, uniform
-from sdgar.recommend.rules.facts import FIRST_SEEN, Facts, missing_facts, values_at
+from sdgar.maths.rng import Stream, uniform
+from sdgar.recommend.rules.facts import FIRST_SEEN, Facts, missing_facts
 from sdgar.recommend.rules.filters import SelectingRule
 from sdgar.recommend.rules.settings import Duration, Field, Rule, choice, number, whole_number
 
@@ -41,8 +41,8 @@ class Candidates:
     """The notes of the rules on each candidate, to which rules add."""
     now: float
     """The time from which ages count, in seconds since 1970."""
-    seed: int | None = None
-    """The seed for exploration; None for the seed of the rule."""
+    seed: int
+    """The seed for exploration."""
 
     def note_rises(self, before_N: Z, after_N: Z, note: str) -> Z:
         """Return the new scores, and note the candidates whose rank improves."""
@@ -64,8 +64,7 @@ class BoostRule(SelectingRule):
 
     def change(self, z_N: Z, candidates: Candidates) -> Z:
         """Return the changed scores; add a note on every item of the rule."""
-        selected_I = self.selected(candidates.facts)
-        selected_N = values_at(selected_I, candidates.items_N, missing=False)
+        selected_N = self.selected(candidates.facts)[candidates.items_N]
         for at in np.flatnonzero(selected_N).tolist():
             candidates.notes[at].append(f"{self.word} by {self.by:g}: {self.words()}")
         return z_N + self.sign * self.by * selected_N
@@ -99,7 +98,7 @@ class FreshnessRule(Rule):
 
     def change(self, z_N: Z, candidates: Candidates) -> Z:
         """Return the changed scores; add a note on every item that moved up."""
-        time_N = values_at(candidates.facts.times(self.field), candidates.items_N, np.nan)
+        time_N = candidates.facts.times(self.field)[candidates.items_N]
         age_N = np.maximum(candidates.now - time_N, 0.0)
         fresh_N = np.nan_to_num(np.exp2(-age_N / self.half_life), nan=0.0)
         return candidates.note_rises(z_N, z_N + self.weight * fresh_N, "moved up for freshness")
@@ -126,7 +125,7 @@ class PopularityRule(Rule):
                 "a rule or an option needs the popularity of items, and there are no counts of it",
                 "Leave popularity at 0, or give facts with popularity_I.",
             )
-        count_N = values_at(candidates.facts.popularity_I, candidates.items_N, 0).astype(np.float64)
+        count_N = candidates.facts.popularity_I[candidates.items_N].astype(np.float64)
         new_N = (1 - abs(self.dial)) * z_N + self.dial * standardised(np.log1p(count_N))
         note = "moved up: popular" if self.dial > 0 else "moved up: less popular"
         return candidates.note_rises(z_N, new_N, note)
@@ -154,8 +153,7 @@ class ExplorationRule(Rule):
 
     def change(self, z_N: Z, candidates: Candidates) -> Z:
         """Return the changed scores; add a note on every item that moved up."""
-        seed = self.seed if candidates.seed is None else check_seed(candidates.seed)
-        u_N = uniform(seed, Stream.EXPLORE, 0, candidates.items_N)
+        u_N = uniform(candidates.seed, Stream.EXPLORE, 0, candidates.items_N)
         noise_N = _normal(u_N) if self.method == "thompson" else -np.log(-np.log(u_N))
         return candidates.note_rises(z_N, z_N + self.temperature * noise_N, "moved up to explore")
 

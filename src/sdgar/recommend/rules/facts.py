@@ -105,34 +105,22 @@ def _spelled(value: FieldValue) -> str:
 class Facts:
     """Facts about the items of a model, by their indices.
 
-    ``entries`` has a mapping of fields for each index: ``{3: {"categories": ["drama"], "maker":
-    "acme"}}``; items without an entry have no categories and no fields. ``ids`` are the ids by
-    which rules name items; without them, rules name items by index. Facts do not change, so that
-    threads can share them.
+    ``entries`` has a mapping of fields for some indices: ``{3: {"categories": ["drama"], "maker":
+    "acme"}}``; other items have no categories and no fields. Facts do not change, so that threads
+    can share them.
     """
 
     def __init__(
         self,
-        entries: Mapping[int, Mapping[str, Any]] | None = None,
+        entries: Mapping[int, Mapping[str, Any]],
+        ids: Ids,
         *,
-        n_items: int | None = None,
-        ids: Ids | None = None,
         popularity_I: NDArray[Any] | None = None,
         item_ID: NDArray[Any] | None = None,
     ) -> None:
-        self._entries = dict(entries or {})
-        if min(self._entries, default=0) < 0:
-            raise UsageError(
-                f"facts are by indices of items from 0, got {min(self._entries)}. Use "
-                "Facts.of(table, ids) for facts by id.",
-                code="bad_facts",
-            )
-        self.ids = ids
+        self._entries, self._ids, self.n_items = entries, ids, len(ids)
         self.popularity_I = popularity_I
         self.item_ID = item_ID if item_ID is not None and item_ID.shape[1] else None
-        tables = (ids, popularity_I, item_ID)
-        sizes = [len(table) for table in tables if table is not None]
-        self.n_items = max([n_items or 0, *sizes, *(index + 1 for index in self._entries)])
         self._coded: dict[str, Coded] = {}
         self._times: dict[str, NDArray[np.float64]] = {}
         self._selected: dict[str, NDArray[np.bool_]] = {}
@@ -144,7 +132,7 @@ class Facts:
         indices = ids.index_of([plain(one) for one, _ in given]).tolist()
         pairs = zip(indices, given, strict=True)
         entries = {index: entry for index, (_, entry) in pairs if index >= 0}
-        return cls(entries, ids=ids, **others)
+        return cls(entries, ids, **others)
 
     def categories_of(self, item: int) -> tuple[str, ...]:
         """Return the categories of an item, each once."""
@@ -167,10 +155,7 @@ class Facts:
 
     def index_of(self, items: Sequence[str | int]) -> NDArray[np.int64]:
         """Return the indices of items that a rule names, -1 for unknown ones."""
-        if self.ids is not None:
-            return self.ids.index_of(list(items))
-        indices = [int(one) if str(one).isdecimal() else -1 for one in items]
-        return np.array(indices, np.int64)
+        return self._ids.index_of(list(items))
 
     def coded(self, field: str) -> Coded:
         """Return the values of a field as codes."""
@@ -199,16 +184,12 @@ class Facts:
     def selected(
         self, items: Sequence[str | int], conditions: Sequence[Condition]
     ) -> NDArray[np.bool_]:
-        """Return whether each item is one of ``items``, or else meets all conditions.
-
-        Without ids a rule may name indices beyond the last known item; the result then extends as
-        far as these.
-        """
+        """Return whether each item is one of ``items``, or else meets all conditions."""
         key = repr((items, conditions))  # the values would do, but 1 and true are equal
         if key not in self._selected:
-            at = self.index_of(items)
-            selected_I = np.zeros(max(self.n_items, int(at.max(initial=-1)) + 1), bool)
+            selected_I = np.zeros(self.n_items, bool)
             if items:
+                at = self.index_of(items)
                 selected_I[at[at >= 0]] = True
             else:
                 for item in self._entries:
@@ -217,16 +198,6 @@ class Facts:
                     )
             self._selected[key] = selected_I
         return self._selected[key]
-
-
-def values_at(column_I: NDArray[Any], items_N: NDArray[np.int64], missing: Any) -> NDArray[Any]:
-    """Return the values of some items; items beyond the end of the column get ``missing``."""
-    inside_N = items_N < len(column_I)
-    if inside_N.all():
-        return column_I[items_N]
-    found_N = np.full(len(items_N), missing, column_I.dtype)
-    found_N[inside_N] = column_I[items_N[inside_N]]
-    return found_N
 
 
 def missing_facts(what: str, cure: str) -> UsageError:

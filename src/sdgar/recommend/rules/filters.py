@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.recommend.rules.facts import CATEGORY, FIRST_SEEN, Condition, Facts
-from sdgar.recommend.rules.settings import Age, Field, ItemIds, Name, Rule, Setting, Texts
+from sdgar.recommend.rules.settings import Age, Field, ItemIds, Name, Rule, RuleField, Texts
 
 
 def _conditions(value: Any) -> tuple[Condition, ...]:
@@ -21,7 +21,7 @@ def _conditions(value: Any) -> tuple[Condition, ...]:
 
 Where = Annotated[
     tuple[Condition, ...],
-    Setting(
+    RuleField(
         _conditions,
         'Write {field = "value"}, a list of values, or {field = {at_least = 1, at_most = 5}}, with '
         "numbers or dates.",
@@ -83,9 +83,9 @@ class BlockRule(SelectingRule):
 
     kind: ClassVar[str] = "block"
 
-    def blocked(self, facts: Facts, now: float) -> tuple[NDArray[np.bool_], bool]:
-        """Return whether each item is blocked, and whether items without facts are."""
-        return self.selected(facts), False
+    def blocked(self, facts: Facts, now: float) -> NDArray[np.bool_]:
+        """Return whether each item is blocked."""
+        return self.selected(facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +94,9 @@ class AllowRule(SelectingRule):
 
     kind: ClassVar[str] = "allow"
 
-    def blocked(self, facts: Facts, now: float) -> tuple[NDArray[np.bool_], bool]:
-        """Return whether each item is blocked, and whether items without facts are."""
-        return ~self.selected(facts), True
+    def blocked(self, facts: Facts, now: float) -> NDArray[np.bool_]:
+        """Return whether each item is blocked."""
+        return ~self.selected(facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,29 +127,12 @@ class AgeRule(Rule):
             msg = "at_least is more than at_most. Exchange them."
             raise ValueError(msg)
 
-    def blocked(self, facts: Facts, now: float) -> tuple[NDArray[np.bool_], bool]:
-        """Return whether each item is blocked, and whether items without facts are."""
+    def blocked(self, facts: Facts, now: float) -> NDArray[np.bool_]:
+        """Return whether each item is blocked."""
         age_I = now - facts.times(self.field)
         blocked_I = np.zeros(len(age_I), bool)
         if self.at_least is not None:
             blocked_I |= age_I < self.at_least
         if self.at_most is not None:
             blocked_I |= ~(age_I <= self.at_most)
-        return blocked_I, self.at_most is not None
-
-
-def blocked_items(
-    filters: Sequence[BlockRule | AllowRule | AgeRule], facts: Facts, now: float
-) -> NDArray[np.bool_] | None:
-    """Return whether each item is blocked; None if none is.
-
-    The last entry, after all items, is for items without facts.
-    """
-    if not filters:
-        return None
-    found = [rule.blocked(facts, now) for rule in filters]
-    blocked_I1 = np.zeros(max(len(blocked_I) for blocked_I, _ in found) + 1, bool)
-    for blocked_I, unknown in found:
-        blocked_I1[: len(blocked_I)] |= blocked_I
-        blocked_I1[len(blocked_I) :] |= unknown
-    return blocked_I1
+        return blocked_I

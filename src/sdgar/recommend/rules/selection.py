@@ -11,23 +11,20 @@ model, and then to the lower index.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.errors import UsageError
 from sdgar.recommend.rules.changes import Candidates
 from sdgar.recommend.rules.facts import CATEGORY, Facts
 from sdgar.recommend.rules.settings import Field, ItemIds, Name, Rule, Texts, whole_number
 from sdgar.recommend.rules.terms import CalibrationRule, DiversityRule
 
-ScoreOf = Callable[[NDArray[np.int64]], NDArray[np.floating]]
-"""Returns the scores of items; -inf for items that may not be listed."""
 ListEntry = tuple[int, float, tuple[str, ...]]
-"""An item of a list: its index, its score (NaN if unknown), and the notes of the rules on it."""
+"""An item of a list: its index, its score, and the notes of the rules on it."""
 _COUNT = whole_number(1, 1_000_000)
 
 
@@ -130,19 +127,9 @@ class PinRule(Rule):
 
 
 def pinned_entries(
-    pins: Sequence[PinRule],
-    k: int,
-    facts: Facts,
-    *,
-    blocked_I1: NDArray[np.bool_] | None,
-    scores: dict[int, float],
-    score_of: ScoreOf | None,
+    pins: Sequence[PinRule], k: int, facts: Facts, scores: Mapping[int, float]
 ) -> dict[int, ListEntry]:
-    """Return the pinned items by place; blocked and unknown ones are left out.
-
-    ``score_of`` scores an item that is not a candidate, and leaves it out by the score -inf or NaN.
-    Without ``score_of`` such an item is listed with the score NaN.
-    """
+    """Return the pinned items by place; items without a finite score are left out."""
     found: dict[int, ListEntry] = {}
     used: set[int] = set()
     for pin in pins:
@@ -152,14 +139,9 @@ def pinned_entries(
                 place += 1
             if place > k:
                 break
-            blocked = blocked_I1 is not None and blocked_I1[min(item, len(blocked_I1) - 1)]
-            if item < 0 or item in used or blocked:
+            score = scores.get(item, -math.inf)
+            if item in used or not math.isfinite(score):
                 continue
-            score = scores.get(item, math.nan)
-            if item not in scores and score_of is not None:
-                score = float(score_of(np.array([item], np.int64))[0])
-                if not math.isfinite(score):
-                    continue
             note = f"pinned: {pin.name}" if pin.name else "pinned"
             found[place] = item, score, (note,)
             used.add(item)
@@ -224,28 +206,6 @@ def _from_0_to_1(z_N: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.zeros(len(z_N))
     r_N: NDArray[np.float64] = (z_N - z_N.min()) / (z_N.max() - z_N.min())
     return r_N
-
-
-def usable_candidates(
-    items_N: NDArray[Any], scores_N: NDArray[Any], blocked_I1: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the candidates that may be listed, each once, ordered by score and then by index."""
-    items_N = np.asarray(items_N, np.int64).reshape(-1)
-    scores_N = np.asarray(scores_N, np.float64).reshape(-1)
-    if len(items_N) != len(scores_N):
-        raise UsageError(
-            f"there are {len(items_N):,} candidates with {len(scores_N):,} scores. Give one score "
-            "for each candidate.",
-            code="bad_shape",
-        )
-    fits_N = (items_N >= 0) & np.isfinite(scores_N)
-    if blocked_I1 is not None:
-        fits_N &= ~blocked_I1[np.clip(items_N, 0, len(blocked_I1) - 1)]
-    items_N, scores_N = items_N[fits_N], scores_N[fits_N]
-    order_N = np.lexsort((items_N, -scores_N))
-    items_N, scores_N = items_N[order_N], scores_N[order_N]
-    first = np.sort(np.unique(items_N, return_index=True)[1])
-    return items_N[first], scores_N[first]
 
 
 def with_pins(listed: Sequence[ListEntry], pins: dict[int, ListEntry], k: int) -> list[ListEntry]:

@@ -29,7 +29,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RuleField:
     """The type of a setting."""
 
     read: Callable[[Any], Any]
@@ -46,7 +46,7 @@ class Setting:
             raise ValueError(msg) from None
 
 
-def number(low: float, high: float, *, above: bool = False) -> Setting:
+def number(low: float, high: float, *, above: bool = False) -> RuleField:
     """Return the type of numbers from ``low`` to ``high``; ``above`` leaves ``low`` itself out."""
 
     def read(value: Any) -> float:
@@ -56,10 +56,10 @@ def number(low: float, high: float, *, above: bool = False) -> Setting:
         return float(value)
 
     least = f"above {low:g} and at most" if above else f"from {low:g} to"
-    return Setting(read, f"Write a number {least} {high:g}.")
+    return RuleField(read, f"Write a number {least} {high:g}.")
 
 
-def whole_number(low: int, high: int) -> Setting:
+def whole_number(low: int, high: int) -> RuleField:
     """Return the type of whole numbers from ``low`` to ``high``."""
 
     def read(value: Any) -> int:
@@ -67,10 +67,10 @@ def whole_number(low: int, high: int) -> Setting:
             raise ValueError
         return value
 
-    return Setting(read, f"Write a whole number from {low:,} to {high:,}.")
+    return RuleField(read, f"Write a whole number from {low:,} to {high:,}.")
 
 
-def choice(*words: str) -> Setting:
+def choice(*words: str) -> RuleField:
     """Return the type of a setting that is one of some words."""
 
     def read(value: Any) -> Any:
@@ -79,7 +79,7 @@ def choice(*words: str) -> Setting:
         return value
 
     *most, last = (f'"{word}"' for word in words)
-    return Setting(read, f"Write {', '.join(most)} or {last}.")
+    return RuleField(read, f"Write {', '.join(most)} or {last}.")
 
 
 def _text(value: Any) -> str:
@@ -124,42 +124,42 @@ def _field(value: Any) -> str:
     return CATEGORY if _text(value) == "categories" else value
 
 
-Name = Annotated[str | None, Setting(_text, "Write a text in quotation marks.")]
+Name = Annotated[str | None, RuleField(_text, "Write a text in quotation marks.")]
 """The name of a rule, which notes show."""
-_FIELD = Setting(_field, "Write the name of a field of items in quotation marks.")
+_FIELD = RuleField(_field, "Write the name of a field of items in quotation marks.")
 Field = Annotated[str, _FIELD]
 """The name of a field of items."""
-Texts = Annotated[tuple[str, ...], Setting(_texts, 'Write texts: ["one", "another"].')]
+Texts = Annotated[tuple[str, ...], RuleField(_texts, 'Write texts: ["one", "another"].')]
 """One or several texts."""
-_IDS = Setting(_ids, 'Write ids, each a text or a whole number: ["a", "b"] or [1, 2].')
+_IDS = RuleField(_ids, 'Write ids, each a text or a whole number: ["a", "b"] or [1, 2].')
 ItemIds = Annotated[tuple[str | int, ...], _IDS]
 """One or several ids of items."""
-_DURATIONS = Setting(duration, 'Write a duration: "90s", "30min", "12h", "7d", "2w" or "1y".')
+_DURATIONS = RuleField(duration, 'Write a duration: "90s", "30min", "12h", "7d", "2w" or "1y".')
 Duration = Annotated[float, _DURATIONS]
 """A duration in seconds."""
 Age = Annotated[float | None, _DURATIONS]
 """The minimum or maximum of an age in seconds, if there is one."""
-Moment = Annotated[float | None, Setting(_moment, "Write a date, such as 2026-03-01.")]
+Moment = Annotated[float | None, RuleField(_moment, "Write a date, such as 2026-03-01.")]
 """A time in seconds since 1970."""
 
 
-def _settings_of(kind: Any) -> dict[str, Setting]:
+def _settings_of(kind: Any) -> dict[str, RuleField]:
     hints = get_type_hints(kind, include_extras=True)
     extras = {field.name: get_args(hints[field.name])[1:] for field in fields(kind)}
     return {
         name: extra
         for name, found in extras.items()
         for extra in found
-        if isinstance(extra, Setting)
+        if isinstance(extra, RuleField)
     }
 
 
-settings_of: Callable[[Any], dict[str, Setting]] = cache(_settings_of)
-"""Return the settings of a dataclass by name: its fields whose type has a ``Setting``."""
+settings_of: Callable[[Any], dict[str, RuleField]] = cache(_settings_of)
+"""Return the settings of a dataclass by name: its fields whose type has a ``RuleField``."""
 
 
 class Rule:
-    """A rule of a file: a dataclass whose settings are its fields with a ``Setting``."""
+    """A rule of a file: a dataclass whose settings are its fields with a ``RuleField``."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -177,7 +177,7 @@ class Rule:
         """The fields of items that the rule reads."""
         return set(self._values_of(_FIELD))
 
-    def _values_of(self, setting: Setting) -> list[Any]:
+    def _values_of(self, setting: RuleField) -> list[Any]:
         found = settings_of(type(self)).items()
         return [getattr(self, name) for name, known in found if known is setting]
 
@@ -239,28 +239,3 @@ def read_toml(path: Path) -> dict[str, Any]:
             "brackets, and begin a rule with a line such as [[boost]].",
             code="bad_rules",
         ) from error
-
-
-@dataclass(frozen=True)
-class RerankOptions:
-    """The options of one request; their strengths are added to the rules' own."""
-
-    diversity: Annotated[float, number(0, 1)] = 0.0
-    """The strength of diversity: 0 ranks by score only, 1 prefers items that differ from each
-    other."""
-    popularity: Annotated[float, number(-1, 1)] = 0.0
-    """The weight of popularity: above 0 prefers popular items, below 0 rare ones."""
-    exclude_categories: Texts = ()
-    """The categories whose items are left out."""
-
-    def __post_init__(self) -> None:
-        """Raise if an option is out of its range."""
-        try:
-            for name, setting in settings_of(type(self)).items():
-                object.__setattr__(self, name, setting.value(name, getattr(self, name)))
-        except ValueError as error:
-            raise UsageError(str(error), code="bad_option") from None
-
-
-NO_OPTIONS = RerankOptions()
-"""The options of a request without any."""

@@ -86,9 +86,7 @@ def _similarity(items_N: NDArray[np.int64], facts: Facts, on: Basis) -> Similari
 
 def _cosine(items_N: NDArray[np.int64], item_ID: NDArray[np.floating]) -> SimilarityTo:
     """c_ij = v_i · v_j / (|v_i| |v_j|), and 0 without a vector."""
-    unit_ND = np.zeros((len(items_N), item_ID.shape[1]))
-    inside_N = items_N < len(item_ID)
-    unit_ND[inside_N] = item_ID[items_N[inside_N]]
+    unit_ND = item_ID[items_N].astype(np.float64)
     norm_N = np.sqrt(np.einsum("nd,nd->n", unit_ND, unit_ND))
     unit_ND /= np.where(norm_N > 0, norm_N, 1.0)[:, None]
 
