@@ -1,7 +1,7 @@
 """Parts of work that threads take, while other processes leave a core for each of them.
 
-Each thread may compute matrix products, for which the BLAS library behind NumPy would start threads
-of its own: ``one_blas_thread`` keeps it from that.
+Each thread may compute matrix products, for which the BLAS library behind NumPy would start further
+threads: ``one_blas_thread`` keeps it from that.
 """
 
 from __future__ import annotations
