@@ -137,7 +137,7 @@ class Ledger(Generic[Key]):
         return line
 
     def __exit__(self, *error: object) -> None:
-        """Give the file back."""
+        """Close the file, which others may lock then."""
         self._open.close()
 
     def __iter__(self) -> Iterator[Line]:
