@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -111,15 +110,6 @@ def test_a_higher_level_gives_a_wider_interval() -> None:
 def test_an_interval_that_cannot_be_made_is_refused(options: dict) -> None:
     with pytest.raises(UsageError):
         report(3, ndcg_10=np.ones(3)).intervals(**options)
-
-
-def test_intervals_of_a_large_report_take_seconds_not_minutes() -> None:
-    rng = np.random.default_rng(4)
-    found = report(30_000, **{f"m{i}_1": rng.random(30_000) for i in range(18)})
-    start = time.perf_counter()
-    found.intervals()
-    # About 1 s on two slow cores; the bound allows for a busy machine.
-    assert time.perf_counter() - start < 15
 
 
 def test_a_comparison_agrees_with_scipy() -> None:

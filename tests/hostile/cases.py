@@ -33,13 +33,18 @@ class Case:
     """Gets an empty folder; raises an ``SdgarError`` or returns what a command ended with."""
 
 
+def refused(exit_code: int, rows: dict[str, tuple[Any, ...]]) -> list[Case]:
+    """Return cases of one exit code by their names: what is done, and parts of the message."""
+    return [Case(name, exit_code, tuple(says), act) for name, (act, *says) in rows.items()]
+
+
 def table(cases: list[Case]) -> pytest.MarkDecorator:
     """Run a test once for each case, under the case's name."""
     return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
 
 
 def check(case: Case, folder: Path) -> None:
-    """Run a case happen in an empty folder, and hold the answer against the table."""
+    """Run a case in an empty folder, and compare the answer with the table."""
     try:
         done = case.act(folder)
     except SdgarError as error:

@@ -66,15 +66,6 @@ def test_new_users_come_as_rows_as_lists_by_name_and_as_lists(softmax):
     assert softmax.recommend(history=history, k=4)["item"].equals(of_rows["item"])
 
 
-def test_a_folded_model_is_a_model(softmax, colours, tmp_path):
-    folded = softmax.fold_in({"eve": ["white-2"], "zoe": ["black-3"]})
-    folded.save(tmp_path / "folded")
-    again = sdgar.load(tmp_path / "folded")
-    assert again.recommend(k=3).equals(folded.recommend(k=3))
-    test = Interactions.from_arrays(["eve"], ["white-4"])
-    assert again.evaluate(test, ks=(40,)).means()["recall@40"] == 1
-
-
 def test_users_of_the_training_are_ranked_as_well_from_their_histories_alone(softmax, colours):
     def share_right(model: sdgar.Recommender) -> float:
         answers = model.recommend(k=3).iter_rows()

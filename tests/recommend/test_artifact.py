@@ -85,12 +85,6 @@ def test_what_is_saved_is_what_is_loaded(tmp_path, text, dim):
     assert same(artifact.load(artifact.save(model, tmp_path / "model")), model)
 
 
-def test_a_kind_of_model_that_nobody_knows_is_refused(saved):
-    edit_manifest(saved, model="a forest")
-    with pytest.raises(ArtifactError, match="no model is of the kind 'a forest'"):
-        artifact.load(saved)
-
-
 @given(
     st.one_of(
         st.lists(st.text(min_size=1), min_size=2, max_size=20, unique=True),
@@ -144,14 +138,6 @@ def test_every_truncated_or_longer_file_is_noticed(saved):
         (saved / name).write_bytes(good)
 
 
-def test_files_swapped_between_two_models_are_noticed(tmp_path):
-    one = artifact.save(a_model(1), tmp_path / "one")
-    two = artifact.save(a_model(2), tmp_path / "two")
-    (one / "model.safetensors").write_bytes((two / "model.safetensors").read_bytes())
-    with pytest.raises(ArtifactError, match="SHA-256"):
-        artifact.load(one)
-
-
 def test_a_pickle_by_another_name_is_refused_and_never_run(saved, tmp_path):
     canary = tmp_path / "ran"
 
@@ -173,42 +159,37 @@ def test_no_load_path_can_import_a_pickle_reader():
         assert not [word for word in banned if word in text], source
 
 
-HEADERS = {
-    "length_2_63": (2**63).to_bytes(8, "little") + b"{}",
-    "length_past_the_end": (2**20).to_bytes(8, "little") + b"{}",
-    "not_json": (4).to_bytes(8, "little") + b"nope",
-    "offsets_past_the_end": None,
-    "negative_shape": None,
-    "overlap": None,
-    "unknown_dtype": None,
-}
-
-
 def header(table: dict, body: bytes = b"\0" * 8) -> bytes:
     text = json.dumps(table).encode()
     return len(text).to_bytes(8, "little") + text + body
 
 
-HEADERS["offsets_past_the_end"] = header(
-    {"user_UD": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}}
-)
-HEADERS["negative_shape"] = header(
-    {"user_UD": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}}
-)
-HEADERS["overlap"] = header(
-    {
-        "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
-        "b": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]},
-    }
-)
-HEADERS["unknown_dtype"] = header({"a": {"dtype": "OBJ", "shape": [1], "data_offsets": [0, 8]}})
+def tensor(dtype: str, shape: list[int], *offsets: int) -> dict:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
 
 
+HEADERS = {
+    "length_2_63": (2**63).to_bytes(8, "little") + b"{}",
+    "length_past_the_end": (2**20).to_bytes(8, "little") + b"{}",
+    "not_json": (4).to_bytes(8, "little") + b"nope",
+    "offsets_past_the_end": header({"user_UD": tensor("F32", [2, 2], 0, 16)}),
+    "negative_shape": header({"user_UD": tensor("F32", [-2], 0, 8)}),
+    "overlap": header({"a": tensor("F32", [2], 0, 8), "b": tensor("F32", [1], 4, 8)}),
+    "unknown_dtype": header({"a": tensor("OBJ", [1], 0, 8)}),
+    "too_few_bytes": header({"a": tensor("F32", [3], 0, 8)}),
+    "gap": header({"a": tensor("F32", [2], 4, 12)}),
+    "negative_shapes": header({"a": tensor("F32", [-1, -2], 0, 8)}),
+    "no_table": header({"a": 7}),
+    "list": header([]),
+}
+
+
+@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("case", sorted(HEADERS))
-def test_a_hostile_header_is_refused(saved, case):
+def test_a_hostile_header_is_refused(saved, case, mapped):
     rewrite(saved, "model.safetensors", HEADERS[case])
     with pytest.raises(ArtifactError, match="is damaged"):
-        artifact.load(saved)
+        artifact.load(saved, mapped=mapped)
 
 
 def change_tensors(folder: Path, name: str, change) -> None:
@@ -280,6 +261,7 @@ MANIFESTS = {
     "newer": ({"format_version": 99}, "Upgrade sdgar"),
     "older": ({"format_version": 0}, "Train the model again"),
     "foreign": ({"format": "llm"}, "does not describe an sdgar model"),
+    "unknown_kind": ({"model": "a forest"}, "no model is of the kind 'a forest'"),
     "no_sizes": ({"sizes": None}, "no table 'sizes'"),
     "text_size": ({"sizes": {"users": "5"}}, "sizes.users is missing"),
     "no_ids": ({"ids": {}}, "ids.users is missing"),
@@ -302,12 +284,6 @@ def test_a_manifest_that_is_no_json_object_is_refused(saved, text):
         artifact.load(saved)
 
 
-def test_sizes_that_do_not_fit_the_files_are_refused(saved):
-    edit_manifest(saved, sizes={"users": 5, "items": 6, "dim": 4, "interactions": 10})
-    with pytest.raises(ArtifactError, match="expected float32"):
-        artifact.load(saved)
-
-
 def test_what_is_no_model_folder_is_said_to_be_none(tmp_path):
     with pytest.raises(ArtifactError, match="is not a saved model"):
         artifact.load(tmp_path / "nowhere")
@@ -315,32 +291,11 @@ def test_what_is_no_model_folder_is_said_to_be_none(tmp_path):
         artifact.load(tmp_path)
 
 
-def test_a_missing_file_is_named(saved):
-    (saved / "ids.safetensors").unlink()
-    with pytest.raises(ArtifactError, match=r"ids.safetensors is damaged: the file is missing"):
-        artifact.load(saved)
-
-
-def test_an_existing_model_is_replaced_only_on_request(saved):
-    with pytest.raises(UsageError, match="--overwrite"):
-        artifact.save(a_model(1), saved)
-    assert same(artifact.load(saved), a_model(0))
-    artifact.save(a_model(1), saved, overwrite=True)
-    assert same(artifact.load(saved), a_model(1))
-    assert [p.name for p in saved.parent.iterdir()] == ["model"]
-
-
 def test_a_folder_of_other_things_is_never_replaced(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(UsageError, match=r"'thesis.txt'.*not part of a saved model"):
         artifact.save(a_model(), tmp_path, overwrite=True)
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
-
-
-def test_a_file_in_the_way_is_refused(tmp_path):
-    (tmp_path / "model").write_text("")
-    with pytest.raises(UsageError, match="not a folder"):
-        artifact.save(a_model(), tmp_path / "model", overwrite=True)
 
 
 def test_an_empty_folder_is_filled(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import threading
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from torch.nn.functional import normalize
 import sdgar
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.errors import NumericalError, ResourceError, UsageError
+from sdgar.errors import NumericalError
 from sdgar.maths.rows import Rows
 from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.fold_in import NewContexts, OnSphere
@@ -192,23 +191,8 @@ def test_numbers_that_are_not_finite_are_named(index, model, known):
         index.top_k(replace(factors, user_UD=user_UD), np.array([2, 3]), 5)
 
 
-def test_a_model_without_vectors_has_no_index(model, known):
+def test_a_model_without_vectors_has_no_index(model):
     assert not can_be_indexed(model.second)
-    with pytest.raises(UsageError, match="vectors"):
-        ItemIndex.of(model.second, known)
-
-
-def test_without_faiss_it_is_said_what_to_install(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name == "faiss":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ResourceError, match=r"sdgar\[ann\]"):
-        module.InvertedFile(np.zeros((4, 2), np.float32), np.zeros(4, np.float32), seed=0)
 
 
 def answering(model: Sum, known: History) -> sdgar.Recommender:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-import sdgar
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.models.factors import Factors
@@ -90,44 +87,3 @@ def test_similar_items_come_as_lists_too():
     rows = model.similar_items([2, 3], k=3)
     assert [one["like"] for one in told] == [2, 3]
     assert [item["item"] for one in told for item in one["items"]] == rows["item"].to_list()
-
-
-BARE = """
-import sys
-for name in ("polars", "pandas", "typer", "rich", "optuna", "matplotlib"):
-    sys.modules[name] = None
-import json
-import sdgar
-model = sdgar.load(sys.argv[1])
-asked = [
-    model.recommend_lists([1, 2], k=3),
-    model.recommend_lists(history=["a", "b"], k=2),
-    model.recommend_lists([77], k=2),
-    model.similar_lists("item", "a", k=2),
-]
-print(json.dumps([lists.dicts() for lists in asked]))
-training = (
-    "cli", "contracts", "discriminators", "engines", "experiments", "objectives", "parts",
-    "samplers", "systems", "training",
-)
-loaded = [name for name in sys.modules if name.startswith("sdgar.") and name.count(".") > 1]
-loaded += [name for name in ("sdgar.contracts", "sdgar.objectives") if name in sys.modules]
-names_alone = "sdgar.systems.names"  # which imports no code
-found = [name for name in loaded if name.split(".")[1] in training and name != names_alone]
-print(json.dumps(found))
-"""
-
-
-def test_a_request_needs_no_frames_no_command_line_and_no_training_code(tmp_path):
-    data = Interactions.from_arrays([1, 1, 2, 2, 3, 3], ["a", "b", "b", "c", "a", "d"])
-    model = sdgar.SDSoftmax(dim=2, sampler__states=2, epochs=2, early_stopping=False).fit(data)
-    folder = model.save(tmp_path / "model")
-    command = [sys.executable, "-W", "ignore", "-c", BARE, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    answers, rooms = map(json.loads, done.stdout.splitlines())
-    assert rooms == []
-    assert answers[0] == model.recommender_.recommend_lists([1, 2], k=3).dicts()
-    assert answers[1] == model.recommender_.recommend_lists(history=["a", "b"], k=2).dicts()
-    assert answers[2][0]["basis"] == "popular"
-    assert answers[3] == model.recommender_.similar_lists("item", "a", k=2).dicts()

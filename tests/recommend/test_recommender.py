@@ -5,12 +5,11 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
 from sdgar.models.factors import Factors
 from sdgar.recommend.artifact import Artifact
-from sdgar.recommend.recommender import Recommender, load, most_popular
+from sdgar.recommend.recommender import Recommender, most_popular
 from sdgar.systems.solver import MostPopular
 
 
@@ -55,10 +54,6 @@ def test_the_best_unknown_items_come_first(model):
 def test_one_id_may_be_given_alone_and_none_means_everyone(model):
     assert items_of(model.recommend("ann", k=1), "ann") == ["c"]
     assert set(model.recommend(k=1)["user"]) == {"ann", "bob", "cid"}
-
-
-def test_seen_items_may_be_asked_for(model):
-    assert items_of(model.recommend("ann", k=2, exclude_seen=False), "ann") == ["a", "b"]
 
 
 def test_items_allow_and_exclude_forbids(model):
@@ -118,13 +113,6 @@ def test_integer_ids_are_found_as_integers_and_as_text():
     model = MostPopular().fit(data)
     assert model.recommend([10])["item"].to_list() == [8]
     assert model.recommend(["10"])["item"].to_list() == [8]
-
-
-def test_a_saved_model_answers_as_before_and_needs_no_data(model, tmp_path):
-    model.save(tmp_path / "m")
-    again = sdgar.load(tmp_path / "m")
-    assert again.recommend(k=3).equals(model.recommend(k=3))
-    assert again.similar_items("a").equals(load(tmp_path / "m").similar_items("a"))
 
 
 def test_most_popular_ranks_by_number_of_users_and_has_no_similar_items(data, model):

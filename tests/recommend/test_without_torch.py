@@ -10,6 +10,11 @@ import pytest
 import sdgar
 
 HEAVY = ("torch", "numba", "scipy.sparse", "polars")
+OTHERS = (
+    "polars", "pandas", "typer", "rich", "optuna", "matplotlib", "sdgar.cli", "sdgar.contracts",
+    "sdgar.discriminators", "sdgar.engines", "sdgar.lab", "sdgar.objectives", "sdgar.parts",
+    "sdgar.samplers", "sdgar.systems.base", "sdgar.training",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +25,9 @@ def run(tmp_path_factory):
     return folder / "run"
 
 
-def modules_after(program: str, run) -> set[str]:
-    """Run a program in a process of its own; return which heavy modules it has imported."""
-    program += f"\nimport sys\nprint('|', *(m for m in {HEAVY!r} if m in sys.modules))"
+def modules_after(program: str, run, modules: tuple[str, ...] = HEAVY) -> set[str]:
+    """Run a program in another process; return which of some modules it has imported."""
+    program += f"\nimport sys\nprint('|', *(m for m in {modules!r} if m in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program, str(run)], capture_output=True, text=True, check=False
     )
@@ -38,6 +43,20 @@ found = model.recommend_lists(model.users.values[:2].tolist(), k=3).dicts()
 assert all(len(one["items"]) == 3 for one in found)
 """
     assert modules_after(program, run) == set()
+
+
+def test_lists_need_no_frames_no_command_line_and_no_training_code(run):
+    program = """
+import sys, sdgar
+model = sdgar.load(sys.argv[1])
+users, items = model.users.values[:2].tolist(), model.items.values[:3].tolist()
+for found in (
+    model.recommend_lists(users, k=3), model.recommend_lists(history=items, k=2),
+    model.recommend_lists(["nobody"], k=2), model.similar_lists("item", items, k=2),
+):
+    assert all(one["items"] for one in found.dicts())
+"""
+    assert modules_after(program, run, OTHERS) == set()
 
 
 def test_the_command_for_a_user_imports_none_of_the_heavy_modules(run):
