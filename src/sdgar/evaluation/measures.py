@@ -7,6 +7,7 @@ users who have item i; and n the number of users who have any item.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -153,8 +154,8 @@ BEYOND = tuple(kind for kind, one in MEASURES.items() if one.about != "accuracy"
 """The names of the metrics that are not about accuracy."""
 DEFINITIONS = {kind: one.meaning for kind, one in MEASURES.items() if one.about == "accuracy"}
 """The meaning of each metric of accuracy."""
-_DIGITS = 18
-"""The number of decimal digits that surely fit into 64 bits."""
+_NAME = re.compile(r"([^@:]+)(?::([^@]+))?(?:@([1-9][0-9]{0,17}))?")
+"""A kind, a column, and the length of the lists, which surely fits into 64 bits."""
 
 
 def meanings(names: list[str]) -> dict[str, str]:
@@ -200,15 +201,15 @@ def metrics_of(names: Sequence[str] | None, ks: Sequence[int]) -> tuple[Metric, 
 
 def split_name(text: Any) -> tuple[str, str | None, int | None]:
     """Return the kind, the column and the length of lists of a metric; None for missing ones."""
-    whole, at, k = str(text).partition("@")
-    kind, colon, by = whole.partition(":")
-    if not isinstance(text, str) or (at and not _is_length(k)) or (colon and not by) or not kind:
+    found = _NAME.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
         raise UsageError(
             "a metric is a kind, @ and the length of the lists, such as ndcg@20, or "
             f"diversity:genres@20 by a column, got {str(text)[:40]!r}. Kinds: "
             f"{', '.join(MEASURES)}.",
             code="bad_metric",
         )
+    kind, by, k = found.groups()
     if kind not in MEASURES:
         raise unknown_name("metric", kind, MEASURES)
     if by and not MEASURES[kind].column:
@@ -218,36 +219,24 @@ def split_name(text: Any) -> tuple[str, str | None, int | None]:
             f"{by_column}.",
             code="bad_metric",
         )
-    return kind, by or None, int(k) if at else None
-
-
-def _is_length(k: str) -> bool:
-    return k.isascii() and k.isdigit() and k[0] != "0" and len(k) <= _DIGITS
+    return kind, by, None if k is None else int(k)
 
 
 def check_metric(text: Any) -> tuple[str, int]:
     """Return the kind and the length of the lists of a metric of accuracy, such as ndcg@50."""
-    kind, at, k = str(text).partition("@")
-    if not isinstance(text, str) or not at or not (k.isascii() and k.isdigit()) or k[0] == "0":
-        raise UsageError(
-            f"metric must be a kind, @ and the length of the lists, such as ndcg@20, got "
-            f"{str(text)[:40]!r}. Kinds: {', '.join(DEFINITIONS)}.",
-            code="bad_metric",
-        )
-    if kind.partition(":")[0] in BEYOND:
+    kind, _, k = split_name(text)
+    if kind in BEYOND:
         raise UsageError(
             f"{kind} does not measure accuracy, by which epochs and settings are chosen: "
             f"{', '.join(DEFINITIONS)}. Measure {kind} with --metrics (metrics=… in Python).",
             code="bad_metric",
         )
-    if kind not in DEFINITIONS:
-        raise unknown_name("metric", kind, DEFINITIONS)
-    if len(k) > _DIGITS:
+    if k is None:
         raise UsageError(
-            f"metric must have lists of at most {_DIGITS} digits, got {len(k)} digits.",
+            f"metric needs the length of the lists, such as {kind}@20, got {text!r}.",
             code="bad_metric",
         )
-    return kind, length("the length of the lists in metric", int(k))
+    return kind, k
 
 
 def check_ks(ks: Any) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.maths.rows import Rows
-from sdgar.models.model import Model, WeightTerm
+from sdgar.models.model import WeightTerm
 from sdgar.recommend.recommender import Recommender
 from sdgar.show.printed import Described
 from sdgar.storage import folders, sealed
@@ -47,9 +47,20 @@ _WITH_VECTORS = ("faiss", "pgvector")
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
-    """s_ci = u_c · v_i + b_i + Σ_{j ∈ I_c} w_ji for the items i that a context c does not have."""
+class Contents:
+    """s_ci = u_c · v_i + b_i + Σ_{j ∈ I_c} w_ji for the items i that a context c does not have.
 
+    This is a model in the form that other programs can compute with.
+    """
+
+    users: Ids
+    """The ids of contexts, by index."""
+    items: Ids
+    """The ids of items, by index."""
+    history: History
+    """The positive items I of each context."""
+    known: History
+    """All items that lists leave out: positive ones, and seen ones that are not positive."""
     user_UD: Vectors
     """The vectors u of contexts."""
     item_ID: Vectors
@@ -67,39 +78,46 @@ class Linear:
     """Sentences on abilities of the model that these numbers lack."""
 
     @classmethod
-    def of(cls, model: Model, n_users: int) -> Linear:
+    def of(cls, saved: Recommender) -> Contents:
         """Return the terms of a model as one of each kind; raise if its scores have none."""
-        terms = model.terms()
+        terms, n_users, n_items = saved.model.terms(), len(saved.users), saved.model.n_items
         if terms is None:
             raise UsageError(
-                f"a model that has {model.holds} cannot be exported: its scores are no inner "
+                f"a model that has {saved.model.holds} cannot be exported: its scores are no inner "
                 "products of vectors and no sums of weights between items. Serve it with sdgar "
                 "serve, or write its lists with sdgar recommend RUN --all -o lists.parquet.",
                 code="cannot_export",
             )
-        weights = [_matrix(term, model.n_items) for term in terms.weights]
+        weights = [_matrix(term, n_items) for term in terms.weights]
         scales = [np.float32(term.weight) for term in terms.vectors]
         pairs = list(zip(scales, terms.vectors, strict=True))
-        no_users, no_items = (np.zeros((n, 0), np.float32) for n in (n_users, model.n_items))
+        no_users, no_items = (np.zeros((n, 0), np.float32) for n in (n_users, n_items))
         biases = [scale * term.bias_I for scale, term in pairs]
         return cls(
+            saved.users,
+            saved.items,
+            saved.history,
+            saved.known,
             user_UD=np.hstack((no_users, *(scale * term.users() for scale, term in pairs))),
             item_ID=np.hstack((no_items, *(term.item_ID for term in terms.vectors))),
-            bias_I=sum(biases, np.zeros(model.n_items, np.float32)),
+            bias_I=sum(biases, np.zeros(n_items, np.float32)),
             weight_II=sum(weights[1:], weights[0]) if weights else None,
             has_vectors=bool(terms.vectors),
             only_supported=terms.only_supported,
             lost=terms.missing,
         )
 
-    def without_weights(self) -> Linear:
-        """Return the vectors and biases alone."""
-        return replace(self, weight_II=None, only_supported=False)
-
     def with_biases(self) -> tuple[Vectors, Vectors]:
         """Return u and v with one more number each, 1 and b: s_ci = (u_c, 1) · (v_i, b_i)."""
         one_U1 = np.ones((len(self.user_UD), 1), np.float32)
         return np.hstack((self.user_UD, one_U1)), np.hstack((self.item_ID, self.bias_I[:, None]))
+
+    def score(self) -> str:
+        """Return the formula of the scores."""
+        terms = ["u_c · v_i + b_i"] if self.has_vectors else []
+        terms += ["Σ_{j ∈ I_c} w_ji"] if self.weight_II is not None else []
+        only = "; an item with Σ = 0 is not recommended" if self.only_supported else ""
+        return f"s_ci = {' + '.join(terms)}{only}"
 
 
 def _matrix(term: WeightTerm, n_items: int) -> Any:
@@ -113,22 +131,6 @@ def _matrix(term: WeightTerm, n_items: int) -> Any:
     else:
         found = csr_array(w)
     return found * np.float32(term.weight) if term.weight != 1 else found
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """A model in the form that other programs can compute with."""
-
-    linear: Linear
-    """The vectors, biases and weights between items."""
-    users: Ids
-    """The ids of contexts, by index."""
-    items: Ids
-    """The ids of items, by index."""
-    history: History
-    """The positive items of each context, whose weights to other items count."""
-    known: History
-    """All items that lists leave out: positive ones, and seen ones that are not positive."""
 
 
 Writer = Callable[[Contents, Path], Files]
@@ -199,14 +201,16 @@ def export(
     target = folders.require_free(
         a_path("path", path), overwrite=overwrite, own=_own_names, what="an export"
     )
-    whole = Linear.of(saved.model, len(saved.users))
-    linear = _fitting(whole, saved, to, vectors_only=vectors_only)
-    contents = Contents(linear, saved.users, saved.items, saved.history, saved.known)
-    score = _score(linear)
+    whole = Contents.of(saved)
+    contents = _fitting(whole, saved.about.get("system"), to, vectors_only=vectors_only)
+    left_out = list(contents.lost)
+    if contents.weight_II is None and whole.weight_II is not None:
+        left_out.append("Memory: the weights between items are left out, so that lists differ.")
+    if contents.has_vectors and saved.abilities["fold_in"]:
+        left_out.append("New users: the vectors are of training users; fold others in with sdgar.")
     try:
         with folders.whole(target, replace=True) as temporary:
             files = writer(contents, temporary)
-            left_out = _left_out(linear, whole, saved)
             about = {
                 "format": FORMAT,
                 "to": to,
@@ -215,9 +219,9 @@ def export(
                 "model_version": saved.version or None,
                 "users": len(saved.users),
                 "items": len(saved.items),
-                "score": score,
+                "score": contents.score(),
                 "files": files,
-                "left_out": list(left_out),
+                "left_out": left_out,
             }
             folders.write(temporary / ABOUT, json.dumps(about, indent=2).encode())
             for name in files:
@@ -229,7 +233,7 @@ def export(
             "changed there.",
             code="save_failed",
         ) from error
-    return Exported(target, to, score, files, left_out)
+    return Exported(target, to, contents.score(), files, tuple(left_out))
 
 
 def _own_names(folder: Path) -> set[str]:
@@ -243,10 +247,9 @@ def _own_names(folder: Path) -> set[str]:
     return set()
 
 
-def _fitting(linear: Linear, saved: Recommender, to: str, *, vectors_only: bool) -> Linear:
+def _fitting(whole: Contents, system: Any, to: str, *, vectors_only: bool) -> Contents:
     """Return the part of a model that a format can hold; raise if lists would silently change."""
-    system = saved.about.get("system")
-    if not linear.has_vectors and (vectors_only or to in _WITH_VECTORS):
+    if not whole.has_vectors and (vectors_only or to in _WITH_VECTORS):
         raise UsageError(
             f"a model of system {system} has weights from item to item and no vectors, which "
             f"{'--vectors-only' if vectors_only else f'an export to {to}'} needs. Export it to "
@@ -254,33 +257,15 @@ def _fitting(linear: Linear, saved: Recommender, to: str, *, vectors_only: bool)
             code="no_vectors",
         )
     if vectors_only:
-        return linear.without_weights()
-    if linear.weight_II is not None and to == "faiss":
+        return replace(whole, weight_II=None, only_supported=False)
+    if whole.weight_II is not None and to == "faiss":
         raise UsageError(
             "this model adds an item memory to its vectors, weights that an index of faiss cannot "
             "hold. Leave it out with --vectors-only (vectors_only=True in Python), which gives the "
             "lists of the vectors alone; or export to parquet, numpy, onnx or pgvector.",
             code="memory_lost",
         )
-    return linear
-
-
-def _score(linear: Linear) -> str:
-    """Return the formula of the scores."""
-    terms = ["u_c · v_i + b_i"] if linear.has_vectors else []
-    terms += ["Σ_{j ∈ I_c} w_ji"] if linear.weight_II is not None else []
-    only = "; an item with Σ = 0 is not recommended" if linear.only_supported else ""
-    return f"s_ci = {' + '.join(terms)}{only}"
-
-
-def _left_out(linear: Linear, whole: Linear, saved: Recommender) -> tuple[str, ...]:
-    """Return sentences on abilities of the model that its export lacks."""
-    sentences = list(linear.lost)
-    if linear.weight_II is None and whole.weight_II is not None:
-        sentences.append("Memory: the weights between items are left out, so that lists differ.")
-    if linear.has_vectors and saved.abilities["fold_in"]:
-        sentences.append("New users: the vectors are of training users; fold others in with sdgar.")
-    return tuple(sentences)
+    return whole
 
 
 def missing_package(name: str, to: str) -> ResourceError:

@@ -16,7 +16,7 @@ def write_faiss(contents: Contents, folder: Path) -> Files:
         import faiss
     except ImportError as error:
         raise missing_package("faiss-cpu", "faiss") from error
-    query_UE, item_IE = contents.linear.with_biases()
+    query_UE, item_IE = contents.with_biases()
     index = faiss.IndexFlatIP(item_IE.shape[1])
     index.add(np.ascontiguousarray(item_IE))
     faiss.write_index(index, str(folder / "items.faiss"))

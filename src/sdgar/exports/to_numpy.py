@@ -16,16 +16,15 @@ from sdgar.exports.export import Contents, Files
 
 def write_numpy(contents: Contents, folder: Path) -> Files:
     """Write ids, vectors, biases, weights and histories, each as a file .npy."""
-    linear = contents.linear
     files = write_ids(contents, folder)
-    if linear.has_vectors:
+    if contents.has_vectors:
         files |= {
-            "user_vectors.npy": _save(folder, "user_vectors", linear.user_UD, "the vectors u"),
-            "item_vectors.npy": _save(folder, "item_vectors", linear.item_ID, "the vectors v"),
-            "item_biases.npy": _save(folder, "item_biases", linear.bias_I, "the biases b"),
+            "user_vectors.npy": _save(folder, "user_vectors", contents.user_UD, "the vectors u"),
+            "item_vectors.npy": _save(folder, "item_vectors", contents.item_ID, "the vectors v"),
+            "item_biases.npy": _save(folder, "item_biases", contents.bias_I, "the biases b"),
         }
-    if linear.weight_II is not None:
-        w = linear.weight_II
+    if contents.weight_II is not None:
+        w = contents.weight_II
         files |= {
             "weights_start.npy": _save(
                 folder, "weights_start", w.indptr.astype(np.int64),

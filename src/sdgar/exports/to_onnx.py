@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdgar.data.history import History
-from sdgar.exports.export import Contents, Files, Linear, missing_package
+from sdgar.exports.export import Contents, Files, missing_package
 from sdgar.exports.to_numpy import write_ids
 
 OPSET = 18
@@ -31,15 +31,15 @@ def write_onnx(contents: Contents, folder: Path) -> Files:
         import onnx
     except ImportError as error:
         raise missing_package("onnx", "onnx") from error
-    g, linear = _Graph(onnx), contents.linear
+    g = _Graph(onnx)
     known = _items_of(g, contents.known, "known")
     history = known if _same(contents) else _items_of(g, contents.history, "history")
     scores: str | None = None
-    if linear.has_vectors:
-        vector = g.add("Gather", g.table("user_vectors", linear.user_UD), "user")
-        scores = _products(g, vector, linear)
-    if linear.weight_II is not None:
-        sums = _sums(g, linear, history)
+    if contents.has_vectors:
+        vector = g.add("Gather", g.table("user_vectors", contents.user_UD), "user")
+        scores = _products(g, vector, contents)
+    if contents.weight_II is not None:
+        sums = _sums(g, contents, history)
         scores = sums if scores is None else g.add("Add", scores, sums)
     assert scores is not None
     _list(g, scores, known)
@@ -121,23 +121,23 @@ def _items_of(g: _Graph, history: History, name: str) -> str:
     return g.add("Slice", g.table(f"{name}_items", history.items_E.astype(np.int64)), first, last)
 
 
-def _products(g: _Graph, vector: str, linear: Linear) -> str:
+def _products(g: _Graph, vector: str, contents: Contents) -> str:
     """s_I = V u + b of a vector u_1D; b where vectors have no coordinates."""
-    bias = g.table("item_biases", linear.bias_I)
-    if linear.item_ID.shape[1] == 0:
+    bias = g.table("item_biases", contents.bias_I)
+    if contents.item_ID.shape[1] == 0:
         return bias
-    table = g.table("item_vectors", linear.item_ID)
+    table = g.table("item_vectors", contents.item_ID)
     return g.add("Squeeze", g.add("Gemm", vector, table, bias, transB=1), g.number([0]))
 
 
-def _sums(g: _Graph, linear: Linear, history: str) -> str:
+def _sums(g: _Graph, contents: Contents, history: str) -> str:
     """Σ_{j ∈ history} w_jI, over the entries of these rows of W alone.
 
     Row h of the history has the entries first_h … first_h + length_h - 1 of W. All entries together
     have the numbers 0 … total - 1, and the entries of h begin at start_h: the row of an entry is
     the number of starts at or before it, less one.
     """
-    w = linear.weight_II
+    w = contents.weight_II
     start_of = g.table("weights_start", w.indptr.astype(np.int64))
     one, zero = g.number([1]), g.number([0])
     first = g.add("Gather", start_of, history)
@@ -156,7 +156,7 @@ def _sums(g: _Graph, linear: Linear, history: str) -> str:
     weight = g.add("Gather", g.table("weights", w.data.astype(np.float32)), place)
     nothing = g.add("Expand", g.number([0], np.float32), g.number([w.shape[0]]))
     sums = g.add("ScatterElements", nothing, item, weight, axis=0, reduction="add")
-    if not linear.only_supported:
+    if not contents.only_supported:
         return sums
     least = g.number(0, np.float32)
     return g.add("Where", g.add("Greater", sums, least), sums, g.number(-np.inf, np.float32))

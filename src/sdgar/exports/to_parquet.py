@@ -19,21 +19,21 @@ _PIECE = 1 << 21
 
 def write_parquet(contents: Contents, folder: Path) -> Files:
     """Write users, items, weights and known pairs, each as a table."""
-    linear, users, items = contents.linear, contents.users, contents.items
+    users, items = contents.users, contents.items
     of_users: dict[str, Any] = {"user": users.values}
     of_items: dict[str, Any] = {"item": items.values}
-    if linear.has_vectors:
-        of_users["vector"] = linear.user_UD
-        of_items |= {"vector": linear.item_ID, "bias": linear.bias_I}
+    if contents.has_vectors:
+        of_users["vector"] = contents.user_UD
+        of_items |= {"vector": contents.item_ID, "bias": contents.bias_I}
     for side, columns, ids in (("user", of_users, users), ("item", of_items, items)):
-        types = {side: ids.kind} | ({"vector": "vector"} if linear.has_vectors else {})
+        types = {side: ids.kind} | ({"vector": "vector"} if contents.has_vectors else {})
         write_pieces([to_table(columns, types=types)], folder / f"{side}s.parquet")
     files: Files = {
         "users.parquet": f"{', '.join(of_users)}: a row for each context",
         "items.parquet": f"{', '.join(of_items)}: a row for each item",
     }
-    if linear.weight_II is not None:
-        write_pieces(_weights(linear.weight_II, items), folder / "weights.parquet")
+    if contents.weight_II is not None:
+        write_pieces(_weights(contents.weight_II, items), folder / "weights.parquet")
         files["weights.parquet"] = "item, for, weight: what having an item says for another one"
     write_pieces(_pairs(contents), folder / "known.parquet")
     files["known.parquet"] = (

@@ -90,8 +90,8 @@ ORDER BY vector <#> (SELECT vector FROM sdgar.users WHERE id = {someone}) LIMIT 
 
 def write_pgvector(contents: Contents, folder: Path) -> Files:
     """Write tables with their rows and a function that recommends, and examples of queries."""
-    linear, users, items = contents.linear, contents.users, contents.items
-    query_UE, item_IE = linear.with_biases()
+    users, items = contents.users, contents.items
+    query_UE, item_IE = contents.with_biases()
     if item_IE.shape[1] > _MOST_NUMBERS:
         raise UsageError(
             f"vectors with their bias have {item_IE.shape[1]:,} numbers, and pgvector holds at "
@@ -115,17 +115,17 @@ def write_pgvector(contents: Contents, folder: Path) -> Files:
         )  # fmt: skip
         known = (f"{user}\t{item}\t{'t' if liked else 'f'}" for user, item, liked in pairs)
         _copy(file, "known (user_number, item_number, liked)", known)
-        if linear.weight_II is not None:
+        if contents.weight_II is not None:
             file.write(_WEIGHTS)
-            _copy(file, "weights (item_number, for_number, weight)", _weights(linear.weight_II))
-        body = _BY_VECTORS if linear.weight_II is None else _BY_BOTH
+            _copy(file, "weights (item_number, for_number, weight)", _weights(contents.weight_II))
+        body = _BY_VECTORS if contents.weight_II is None else _BY_BOTH
         file.write(body.format(**names) + "COMMIT;\n")
     someone = _literal(users.values[0]) if len(users) else "NULL"
     queries = _QUERIES.format(someone=someone)
     (folder / "queries.sql").write_text(queries, encoding="utf-8", newline="\n")
     return {
         "load.sql": "the tables users, items and known"
-        + (" and weights" if linear.weight_II is not None else "")
+        + (" and weights" if contents.weight_II is not None else "")
         + " of the schema sdgar, and the function sdgar.recommend(user, k)",
         "queries.sql": "queries to begin with",
     }

@@ -321,10 +321,15 @@ class Learned(Protocol):
 
 def checked(scores_BI: Floats, n_users: int, n_items: int) -> Floats:
     """Return the scores as float32 after a check: a row for each user, a column for each item."""
+    require_shape(scores_BI, n_users, n_items)
+    return np.ascontiguousarray(scores_BI, np.float32)
+
+
+def require_shape(scores_BI: Floats | Tensor, n_users: int, n_items: int) -> None:
+    """Raise unless there is a row of scores for each user, and a column for each item."""
     if scores_BI.shape != (n_users, n_items):
         raise UsageError(
             f"score_all returned scores of shape {tuple(scores_BI.shape)} for {n_users} "
             f"users and {n_items} items. It must return a row a user and a column an item.",
             code="bad_scores",
         )
-    return np.ascontiguousarray(scores_BI, np.float32)

@@ -254,7 +254,6 @@ def rebuilt(
             code="unknown_module",
         )
     try:
-        _require_settings(MODULES[name], settings, tensors)
         with torch.random.fork_rng([]), no_larger_than(tensors):
             module = MODULES[name](*size, **settings)
         module.load_state_dict(tensors)
@@ -271,27 +270,6 @@ def rebuilt(
 
 class _TooLargeError(Exception):
     """The settings make a network that cannot be the saved one."""
-
-
-def _require_settings(
-    kind: type[nn.Module], settings: Mapping[str, Any], tensors: Mapping[str, Tensor]
-) -> None:
-    """Raise before anything is built if settings do not go with the saved tensors.
-
-    A class may say by ``settings_of(shapes)`` which sizes its tensors have. Of any class, no whole
-    number may be larger than what 64 bits hold.
-    """
-    for name, value in settings.items():
-        if isinstance(value, int) and abs(value) >= 1 << 63:
-            raise _TooLargeError(f"its setting {name} has more than 64 bits")
-    sizes = getattr(kind, "settings_of", None)
-    if sizes is None:
-        return
-    for name, size in sizes({label: tuple(one.shape) for label, one in tensors.items()}).items():
-        if settings.get(name, size) != size:
-            raise _TooLargeError(
-                f"its setting {name} is {settings[name]!r:.40}, and the saved tensors have {size}"
-            )
 
 
 class _Bounded(TorchFunctionMode):

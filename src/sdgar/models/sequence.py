@@ -5,7 +5,6 @@ Attention is computed by compiled kernels on a CPU, and elsewhere by torch's own
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,14 +97,6 @@ class SequenceEncoder(InnerProducts):
         nn.init.zeros_(self.item_JD[-1])
         self.blocks = nn.ModuleList(Block(dim, heads, length, dropout) for _ in range(blocks))
         self.norm = nn.LayerNorm(dim)
-
-    @staticmethod
-    def settings_of(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-        """Return the sizes of a saved network, by the shapes of its tensors."""
-        heads, length = shapes["blocks.0.back_HL"]
-        places = [name.split(".")[1] for name in shapes if name.startswith("blocks.")]
-        dim = shapes["item_JD"][1]
-        return {"dim": dim, "blocks": len(set(places)), "heads": heads, "length": length}
 
     def states(self, begin_S: Tensor, length_S: Tensor, item_J: Tensor) -> tuple[Tensor, Tensor]:
         """Return h_TD of every place of the sequences item_J[begin …], and where each begins."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 FACTS = "sum"
 """The name under which a saved sum describes its two models."""
 _FIRST, _SECOND, _RULE = "first:", "second:", "second rule:"
-_MOST = 8
-"""The most sums within a sum that are read from a file."""
 _NO_HISTORY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
 """An empty history: a rule then saves all its arrays, and leaves out none that a history has."""
 
@@ -173,7 +171,6 @@ class Sum(Model):
             case {
                 "first": dict(first), "second": dict(second), "weight": int() | float() as weight
             } if 0 <= weight <= 1e6:  # fmt: skip
-                _require_shallow(saved)
                 made = [
                     _part(saved, described, prefix)
                     for described, prefix in ((first, _FIRST), (second, _SECOND))
@@ -209,19 +206,3 @@ def _named(saved: Saved, prefix: str) -> Tensors:
     """Return the arrays whose names begin with a prefix, without the prefix."""
     found = saved.tensors.items()
     return {name.removeprefix(prefix): t for name, t in found if name.startswith(prefix)}
-
-
-def _require_shallow(saved: Saved) -> None:
-    """Raise if there are more sums within the sum than are ever needed."""
-    inner: list[Any] = [saved.about]
-    for _ in range(_MOST):
-        inner = [part.get("about") for one in inner for part in _models_of(one)]
-    if any(_models_of(one) for one in inner):
-        raise DamagedError(saved.path, f"it is a sum of sums, more than {_MOST} of them deep")
-
-
-def _models_of(about: object) -> list[dict[str, Any]]:
-    """Return the descriptions of the two models of a sum; none if it is no sum."""
-    sums = about.get(FACTS) if isinstance(about, dict) else None
-    parts = [sums.get(name) for name in ("first", "second")] if isinstance(sums, dict) else []
-    return [part for part in parts if isinstance(part, dict)]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
-from sdgar.errors import NumericalError, ResourceError, UsageError
+from sdgar.errors import NumericalError
 from sdgar.machine import cores
 from sdgar.models.model import AnyScorer, Model
 from sdgar.ranking.blocks import KernelTerms, Spans, flags
@@ -81,12 +81,7 @@ class ItemIndex:
         lists hold, and at most into a quarter of them.
         """
         terms = KernelTerms.of(model)
-        if terms is None:
-            raise UsageError(
-                f"an index is of float32 vectors, and this model holds {model.holds}. "
-                "Rank it exactly.",
-                code="no_vectors",
-            )
+        assert terms is not None
         index = cls(terms, seed=seed)
         index._settle(model, known, wanted)
         return index
@@ -213,7 +208,9 @@ class InvertedFile:
     def __init__(
         self, item_ID: NDArray[np.float32], bias_I: NDArray[np.float32], *, seed: int
     ) -> None:
-        self._faiss = faiss = _faiss()
+        import faiss
+
+        self._faiss: Any = faiss
         n_items = len(item_ID)
         self.n_lists = max(1, min(1 << round(np.log2(2 * np.sqrt(n_items))), n_items // 4))
         """The number of lists."""
@@ -275,15 +272,3 @@ def _on_sphere(item_ID: NDArray[np.float32], bias_I: NDArray[np.float32]) -> NDA
     x_IE[:, dim + 1] = np.sqrt(np.maximum(longest - square_I, 0.0))
     x_IE /= np.sqrt(longest) or 1.0
     return x_IE
-
-
-def _faiss() -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        raise ResourceError(
-            'an index needs faiss, which is not installed: pip install "sdgar[ann]". Without an '
-            "index every item is looked at.",
-            code="no_faiss",
-        ) from error
-    return faiss

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.data.history import History
-from sdgar.errors import UsageError
 from sdgar.machine import cores
-from sdgar.models.model import Floats, Indices, TensorScorer
+from sdgar.models.model import Floats, Indices, TensorScorer, require_shape
 from sdgar.ranking.blocks import not_finite
 
 _BYTES_PER_SCORE = 32
@@ -109,7 +108,9 @@ class _OnDevice:
     def _masked(self, at_B: Tensor, n_seen: int | None = None) -> Tensor:
         """Return scores with -inf for what may not be listed; without ``n_seen`` the host waits."""
         users_B = self._users_T[at_B]
-        scores_BI = _checked(self._scorer.score_all(users_B), len(users_B), self._scorer.n_items)
+        scores_BI = self._scorer.score_all(users_B)
+        require_shape(scores_BI, len(users_B), self._scorer.n_items)
+        scores_BI = scores_BI.to(torch.float32).contiguous()
         # The largest of a row is NaN if one of them is.
         self._bad_T[at_B] = ~(scores_BI.amax(dim=1) < torch.inf)
         # Adding zero copies, and makes -0.0 and 0.0 one value for sorts that look at the bits.
@@ -124,14 +125,3 @@ class _OnDevice:
         if self._blocked_I is not None:
             masked_BI[:, self._blocked_I] = -torch.inf
         return masked_BI
-
-
-def _checked(scores_BI: Tensor, n_users: int, n_items: int) -> Tensor:
-    """Return the scores as float32 after a check: a row for each user, a column for each item."""
-    if scores_BI.shape != (n_users, n_items):
-        raise UsageError(
-            f"score_all returned scores of shape {tuple(scores_BI.shape)} for {n_users} "
-            f"users and {n_items} items. It must return a row a user and a column an item.",
-            code="bad_scores",
-        )
-    return scores_BI.to(torch.float32).contiguous()

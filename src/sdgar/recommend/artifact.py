@@ -195,7 +195,10 @@ def load(path: str | Path, *, mapped: bool = False, ram: int | None = None) -> A
     }
     kind = model_class(manifest["model"])
     assert kind is not None
-    model = kind.from_saved(Saved(folder / MODEL, sizes, of_model, own, about))
+    try:
+        model = kind.from_saved(Saved(folder / MODEL, sizes, of_model, own, about))
+    except RecursionError as error:
+        raise DamagedError(folder / MODEL, "it is a sum of too many sums") from error
     rule = read_rule(folder / MODEL, manifest.get(RULE), of_rule, own, n_items)
     return Artifact(
         model.ruled_by(rule), users, items, own, about, seen, neutral_E, cold, version_of(manifest)

@@ -71,16 +71,6 @@ class Predicted:
     """The chosen parameters: ``l2`` of vectors and of biases, ``kappa`` and ``offset``."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Play:
-    """Trained items that play cold."""
-
-    at_H: NDArray[np.int64]
-    """The indices of the items."""
-    y_HT: Floats
-    """The predicted vectors, with biases in the last column."""
-
-
 def predicted(
     model: Model, history: History, items: Ids, trained_I: NDArray[np.bool_], features: Features
 ) -> Predicted:
@@ -115,12 +105,12 @@ def predicted(
     wrong = [np.square(y_HT - y_IT[at_H]) * weight_I[at_H, None] for y_HT in guess]
     of_v = int(np.argmin([one[:, :-1].sum() for one in wrong]))
     of_b = int(np.argmin([one[:, -1].sum() for one in wrong]))
-    play = _Play(at_H, np.column_stack((guess[of_v][:, :-1], guess[of_b][:, -1])))
+    y_HT = np.column_stack((guess[of_v][:, :-1], guess[of_b][:, -1]))
     strengths = _STRENGTHS[of_v], _STRENGTHS[of_b]
     by_v, by_b = ridges(x_IF[learned_R], y_IT[learned_R], weight_I[learned_R], strengths)
     cold_N = np.flatnonzero(~trained_I)
     some_H = np.unique(np.linspace(0, n_play - 1, min(n_play, len(cold_N))).astype(np.int64))
-    offset = offset_of(model, history, trained_I, at_H[some_H], play.y_HT[some_H])
+    offset = offset_of(model, history, trained_I, at_H[some_H], y_HT[some_H])
     return Predicted(
         by_v(x_IF[cold_N])[:, :-1],
         by_b(x_IF[cold_N])[:, -1] - offset,
@@ -128,7 +118,7 @@ def predicted(
             "learned_from": len(learned_R),
             "features": x_IF.shape[1],
             "l2": list(strengths),
-            "kappa": _worth(factors, history, play, y_IT),
+            "kappa": _worth(factors, history, at_H, y_HT, y_IT),
             "offset": offset,
         },
     )
@@ -145,10 +135,10 @@ def require_enough(learned: int, items: Ids, features: Features) -> None:
         )
 
 
-def _worth(factors: Factors, history: History, play: _Play, y_IT: Floats) -> float:
+def _worth(factors: Factors, history: History, at_H: Indices, y_HT: Floats, y_IT: Floats) -> float:
     """κ by least squares: the share of a vector by n events in the true one is n / (n + κ)."""
     rule = cast("VectorRule", factors.rule)
-    wanted_E = np.flatnonzero(np.isin(history.items_E, play.at_H))
+    wanted_E = np.flatnonzero(np.isin(history.items_E, at_H))
     key_E = sort_keys(0, Stream.CALIBRATE, 1, wanted_E)
     item_E, user_E = history.items_E[wanted_E], history.users_E[wanted_E]
     order_E = np.lexsort((key_E, item_E))
@@ -162,7 +152,7 @@ def _worth(factors: Factors, history: History, play: _Play, y_IT: Floats) -> flo
     indptr_N1 = np.arange(0, _EVENTS * len(at_N) + 1, _EVENTS)
     known = History(indptr_N1, user_E[few_E].astype(np.int32))
     own_ND = rule.items(factors, known, np.diff(history.indptr_U1))[0].astype(np.float64)
-    true_ND, guess_ND = y_IT[at_N, :-1], play.y_HT[np.searchsorted(play.at_H, at_N), :-1]
+    true_ND, guess_ND = y_IT[at_N, :-1], y_HT[np.searchsorted(at_H, at_N), :-1]
     way_ND = own_ND - guess_ND
     share = ((true_ND - guess_ND) * way_ND).sum() / max(np.square(way_ND).sum(), 1e-30)
     share = min(max(share, 0.01), 0.99)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sdgar.arguments import of_kind
 from sdgar.data.contexts import Fields, left_out
 from sdgar.data.history import History
-from sdgar.data.ids import Ids, plain
+from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, SeenBy
 from sdgar.errors import ArtifactError, DataError, UsageError
@@ -51,22 +51,22 @@ class IndexedModel:
         of_kind("saved", saved, Artifact, "Load a saved model with sdgar.load(path).")
         self.saved = saved
         """The record that is written to a folder."""
-        self._finder: Finder | None = None
-
-    @property
-    def users(self) -> Ids:
+        self.users = saved.users
         """Ids of the contexts."""
-        return self.saved.users
-
-    @property
-    def items(self) -> Ids:
+        self.items = saved.items
         """Ids of the items."""
-        return self.saved.items
-
-    @property
-    def model(self) -> Model:
+        self.model = saved.model
         """The model that scores: vectors, item-item weights, or a network."""
-        return self.saved.model
+        self.history = saved.history
+        """The training items of each context."""
+        self.about = saved.about
+        """How the model was made."""
+        self.version = saved.version
+        """The name of exactly this model; empty if it was not loaded from a folder."""
+        self.cold_I = saved.cold
+        """Whether each item is cold, known by its features alone; None if no item is."""
+        self.finder: Finder | None = None
+        """The fast way to the best items that ``prepare`` has built; None for a full ranking."""
 
     @property
     def factors(self) -> Factors:
@@ -79,26 +79,6 @@ class IndexedModel:
                 code="no_vectors",
             )
         return factors
-
-    @property
-    def history(self) -> History:
-        """The training items of each context."""
-        return self.saved.history
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """How the model was made."""
-        return self.saved.about
-
-    @property
-    def version(self) -> str:
-        """The name of exactly this model; empty if it was not loaded from a folder."""
-        return self.saved.version
-
-    @property
-    def cold_I(self) -> NDArray[np.bool_] | None:
-        """Whether each item is cold, known by its features alone; None if no item is."""
-        return self.saved.cold
 
     @property
     def cold_items(self) -> NDArray[Any]:
@@ -114,11 +94,6 @@ class IndexedModel:
     def popularity_I(self) -> NDArray[np.float32]:
         """How many contexts have each item."""
         return self.popular.bias_I
-
-    @property
-    def finder(self) -> Finder | None:
-        """The fast way to the best items that ``prepare`` has built; None for a full ranking."""
-        return self._finder
 
     @property
     def seen_by(self) -> SeenBy:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdgar.arguments import a_path, length, one_of
 from sdgar.data.history import History
@@ -31,7 +30,7 @@ from sdgar.ranking.topk import best_items
 from sdgar.recommend import about, artifact, update
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.indexed_model import IndexedModel
-from sdgar.recommend.inputs import FALLBACKS, MARKS, Histories, One, Raw, find, several
+from sdgar.recommend.inputs import FALLBACKS, MARKS, Histories, One, Raw, find, labels, several
 from sdgar.recommend.lists import Queries, RankedLists
 from sdgar.recommend.methods import RecommenderMethods
 from sdgar.recommend.ranking import (
@@ -44,7 +43,6 @@ from sdgar.recommend.ranking import (
 )
 from sdgar.recommend.reasons import Reasons, explained
 from sdgar.recommend.rules import Reranking, Rules, reranking_of
-from sdgar.recommend.scores import BY, Similarity
 from sdgar.show.printed import Described
 from sdgar.storage.remote import is_remote
 
@@ -52,6 +50,10 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from sdgar.recommend.methods import RecommendOptions
+
+
+BY = ("auto", "vectors", "weights")
+"""The bases of similarity: vectors if there are any (auto), vectors, or item-item weights."""
 
 
 class Recommender(IndexedModel, RecommenderMethods, Described):
@@ -65,8 +67,9 @@ class Recommender(IndexedModel, RecommenderMethods, Described):
 
     def __init__(self, saved: Artifact) -> None:
         super().__init__(saved)
-        self._index: ItemIndex | None = None
-        self._similarities: dict[tuple[Side, str], Similarity | None] = {}
+        self.index: ItemIndex | None = None
+        """The index of a large catalogue that ``prepare`` has built; None for exact lists."""
+        self._similarities: dict[tuple[Side, str], Model | None] = {}
 
     @property
     def _trained_model(self) -> Recommender:
@@ -76,22 +79,9 @@ class Recommender(IndexedModel, RecommenderMethods, Described):
         """Return a recommender of another model of the same users, items and histories."""
         return Recommender(replace(self.saved, model=model, about=about, version=""))
 
-    def with_history(self, data: Interactions) -> Recommender:
-        """Return a model with these rows as the histories of its users; their vectors stay."""
-        return Recommender(update.with_history(self.saved, data))
-
     def rows_with(self, data: Interactions) -> Interactions:
         """Return rows together with further rows that this model was trained on."""
         return update.with_rows_of(data, self.saved)
-
-    def lacks(self, data: Interactions) -> NDArray[np.bool_]:
-        """Return whether each row is missing from the histories of this model."""
-        return update.lacks(self.saved, data)
-
-    @property
-    def index(self) -> ItemIndex | None:
-        """The index of a large catalogue that ``prepare`` has built; None for exact lists."""
-        return self._index
 
     def prepare(self, *, index_from: int | None = FROM_ITEMS) -> dict[str, Any]:
         """Build the tables for lists, so that the first is as quick as others; return their kind.
@@ -104,15 +94,15 @@ class Recommender(IndexedModel, RecommenderMethods, Described):
         large = index_from is not None and len(self.items) >= index_from
         if self.index is None and large and can_be_indexed(model):
             index = ItemIndex.of(model, known)
-            self._index = self._finder = index if index.recall >= LEAST_RECALL else None
-        if self._finder is None and len(self.items) >= SWEEP_FROM and can_be_swept(model):
-            self._finder = self._sweep
+            self.index = self.finder = index if index.recall >= LEAST_RECALL else None
+        if self.finder is None and len(self.items) >= SWEEP_FROM and can_be_swept(model):
+            self.finder = self._sweep
         for n in (1, 2) if len(self.users) else ():
             few_T = np.arange(min(n, len(self.users)))
-            best_items(self._finder, model, few_T, 1, seen=known)
+            best_items(self.finder, model, few_T, 1, seen=known)
         if self.abilities["fold_in"] and len(self.items):
             new = NewContexts(History(np.arange(2), np.zeros(1, np.int32)), np.zeros(1, np.int64))
-            best_items(self._finder, model.fold_in(new), np.zeros(1, np.int64), 1, seen=new.history)
+            best_items(self.finder, model.fold_in(new), np.zeros(1, np.int64), 1, seen=new.history)
         if self.index is None:
             return {"kind": "exact"}
         return {"kind": "faiss", "recall": self.index.recall}
@@ -207,7 +197,7 @@ class Recommender(IndexedModel, RecommenderMethods, Described):
         if rules is not None:
             reranking = reranking_of(rules)
             options = replace(options, reranking=reranking, facts=self.facts_for(reranking))
-        finder, n_items = self._finder, len(self.items)
+        finder, n_items = self.finder, len(self.items)
         if finder is None and is_worth_it(len(queries), n_items) and can_be_swept(self.model):
             finder = self._sweep
         popular = None if queries.by_model_T.all() else self.popular
@@ -243,7 +233,7 @@ class Recommender(IndexedModel, RecommenderMethods, Described):
                 code="no_reasons",
             )
         if items is None:
-            best = rank(queries, ListOptions(k), self.items, finder=self._finder).items_TK[0]
+            best = rank(queries, ListOptions(k), self.items, finder=self.finder).items_TK[0]
             return explained(queries, best[best >= 0].astype(np.int64), most, self.items)
         index_T = find(self.items, several(items, "items"), "item", "error")
         distinct = list(dict.fromkeys(index_T.tolist()))
@@ -265,17 +255,18 @@ class Recommender(IndexedModel, RecommenderMethods, Described):
         ``by`` is as in ``similar_items``.
         """
         found = self._similarity(side, one_of("by", by, BY))
-        return None if found is None else found.model.compares_by
+        return None if found is None else found.compares_by
 
-    def _similarity(self, side: Side, by: str) -> Similarity | None:
-        """Return how items or users are compared; what is built is kept."""
+    def _similarity(self, side: Side, by: str) -> Model | None:
+        """Return the model that compares items or users; what is built is kept."""
         if by == "auto":
             kinds = (part.compares_by for part in self.model.parts())
             found = (self._similarity(side, kind) for kind in kinds)
             return next((one for one in found if one is not None), None)
         if (side, by) not in self._similarities:
-            ids = self.items if side == "item" else self.users
-            self._similarities[side, by] = Similarity.of(self.model, side, ids, by)
+            parts = (part for part in self.model.parts() if part.compares_by == by)
+            found = (part.similarity(side) for part in parts)
+            self._similarities[side, by] = next((one for one in found if one is not None), None)
         return self._similarities[side, by]
 
     def similar_lists(
@@ -290,22 +281,27 @@ class Recommender(IndexedModel, RecommenderMethods, Described):
             )
         k = length("k", k)
         one_of("fallback", fallback, MARKS)
-        similarity = self._similarity(side, one_of("by", by, BY))
-        system = self.about.get("system")
-        if similarity is None and by != "auto":
+        model, system = self._similarity(side, one_of("by", by, BY)), self.about.get("system")
+        if model is None and by != "auto":
             raise UsageError(
                 f"a {system} model has no {by} of {side}s to compare. Leave out by, or use a model "
                 "with item-item weights.",
                 code="no_vectors",
             )
-        if similarity is None:
+        if model is None:
             self.factors  # noqa: B018 - raises for a model without vectors
             raise UsageError(
                 f"a {system or 'popularity'} model has no {side} vectors, so no {side} is similar "
                 "to another. Train a learning system, such as bpr.",
                 code="no_vectors",
             )
-        return similarity.lists(ids, k, fallback)
+        known = self.items if side == "item" else self.users
+        queried = several(ids, f"{side}s")
+        index_T = find(known, queried, side, fallback)
+        itself = History(np.arange(len(known) + 1), np.arange(len(known), dtype=np.int32))
+        columns = {"like": labels(known, queried, index_T)}
+        queries = Queries(model, itself, columns, index_T, itself).unless_skipped(fallback)
+        return rank(queries, ListOptions(k), known, what=side, unknown="unknown")
 
 
 def load(path: str | Path, *, mapped: bool = False, ram: int | None = None) -> Recommender:

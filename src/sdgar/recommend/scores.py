@@ -1,54 +1,18 @@
-"""Scores of pairs of users and items, and the most similar items or users."""
+"""Scores of pairs of users and items."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.history import History
-from sdgar.data.ids import Ids, plain
+from sdgar.data.ids import plain
 from sdgar.errors import NumericalError, UsageError
-from sdgar.models.model import Model, Side
+from sdgar.models.model import Model
 from sdgar.recommend.indexed_model import IndexedModel
 from sdgar.recommend.inputs import Raw, find, is_one_id, labels, several
-from sdgar.recommend.lists import Queries, RankedLists, table
-from sdgar.recommend.ranking import ListOptions, rank
-
-BY = ("auto", "vectors", "weights")
-"""The bases of similarity: vectors if there are any (auto), vectors, or item-item weights."""
-
-
-@dataclass(frozen=True, slots=True)
-class Similarity:
-    """A model that scores all items for an item, or all users for a user."""
-
-    side: Side
-    """The side that is compared: items or users."""
-    model: Model
-    """The model that scores all items for an item, or all users for a user."""
-    ids: Ids
-    """The ids of the items, or of the users."""
-
-    @classmethod
-    def of(cls, model: Model, side: Side, ids: Ids, by: str) -> Similarity | None:
-        """Return how to compare the items or users of a model; None if it has nothing for that."""
-        parts = (part for part in model.parts() if by in ("auto", part.compares_by))
-        found = (part.similarity(side) for part in parts)
-        similarity = next((one for one in found if one is not None), None)
-        return None if similarity is None else cls(side, similarity, ids)
-
-    def lists(self, raw: Raw, k: int, fallback: str) -> RankedLists:
-        """Return the k most similar items or users to each of some, without itself."""
-        ids = several(raw, f"{self.side}s")
-        index_T = find(self.ids, ids, self.side, fallback)
-        n = len(self.ids)
-        itself = History(np.arange(n + 1), np.arange(n, dtype=np.int32))
-        columns = {"like": labels(self.ids, ids, index_T)}
-        queries = Queries(self.model, itself, columns, index_T, itself).unless_skipped(fallback)
-        return rank(queries, ListOptions(k), self.ids, what=self.side, unknown="unknown")
+from sdgar.recommend.lists import table
 
 
 def score_pairs(model: IndexedModel, users: Raw, items: Raw, fallback: str) -> Any:

@@ -22,6 +22,7 @@ from sdgar.evaluation.paired import Paired, compare
 from sdgar.evaluation.report import Report
 from sdgar.maths.rng import Stream, sort_keys
 from sdgar.recommend.recommender import Recommender
+from sdgar.recommend.update import lacks
 from sdgar.systems.base import Estimator
 from sdgar.systems.recipe import recipe_of
 
@@ -119,7 +120,7 @@ def newest(data: Interactions, before: Recommender, rule: str = NEW, *, seed: in
     held out at random.
     """
     share = _share_of(rule)
-    unseen_E = before.lacks(data)
+    unseen_E = lacks(before.saved, data)
     n = int(unseen_E.sum())
     if n < 2:
         raise DataError(

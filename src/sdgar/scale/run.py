@@ -20,7 +20,8 @@ import torch
 
 from sdgar._version import __version__
 from sdgar.data.interactions import Interactions
-from sdgar.recommend.recommender import most_popular
+from sdgar.recommend.recommender import Recommender, most_popular
+from sdgar.recommend.update import with_history
 from sdgar.runs.run import RunResult, summary_of
 from sdgar.runs.workspace import WORK, Workspace, partial_of
 from sdgar.scale.needs import ram_needs
@@ -118,7 +119,7 @@ def run_shards(
                 "machines": workers.machines,
                 "sent in steps": workers.sent,
             }
-        model = model.with_history(shards.interactions(work))
+        model = Recommender(with_history(model.saved, shards.interactions(work)))
         workspace.commit(model, {"report": summary})
     return RunResult(model, report, popular, summary, recipe_of(estimator).trained.log)
 

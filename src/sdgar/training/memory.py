@@ -36,6 +36,7 @@ from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Floats, Indices, Model
 from sdgar.recommend.recommender import Recommender
+from sdgar.recommend.update import lacks
 
 WEIGHTS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """The values of γ that are tried, in addition to 0."""
@@ -242,7 +243,7 @@ def evidence_of(
     has_rows_U = np.diff(before.history.indptr_U1) > 0
     at_U = before.users.index_of(rows.users.values)
     known_U = (at_U >= 0) & has_rows_U[at_U]
-    new_E = before.lacks(rows) & known_U[rows.users_E]
+    new_E = lacks(before.saved, rows) & known_U[rows.users_E]
     item_memory = _memory_of(before, memory)
     if item_memory is None or not new_E.any():
         return so_far
