@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import tempfile
@@ -91,33 +90,6 @@ def test_no_content_of_these_files_is_an_error(own, content):
         (root / "sys/fs/cgroup/cpu.max").write_text(content, errors="replace")
         found = quota(root)
         assert found is None or found > 0
-
-
-@settings(max_examples=40)
-@given(
-    st.lists(st.none() | st.tuples(st.integers(1000, 10**7), st.integers(1000, 10**6)), max_size=5)
-)
-def test_the_quota_is_the_least_of_all_groups(levels):
-    with tempfile.TemporaryDirectory() as folder:
-        files = {
-            f"{'/g' * depth}/cpu.max": "max 100000" if level is None else f"{level[0]} {level[1]}"
-            for depth, level in enumerate(levels)
-        }
-        found = v2(Path(folder), files, own="/g" * max(0, len(levels) - 1) or "/")
-    assert found == min((a / b for a, b in filter(None, levels)), default=None)
-
-
-@given(
-    machine=st.integers(1, 256),
-    share=st.floats(0.01, 1),
-    quota=st.none() | st.floats(0.01, 300),
-    requested=st.integers(1, 256),
-)
-def test_no_bound_is_passed_and_one_of_them_is_reached(machine, share, quota, requested):
-    affinity = max(1, round(share * machine))
-    found = Cores(machine, affinity, quota, requested)
-    bounds = [affinity, requested, *([] if quota is None else [max(1, math.ceil(quota))])]
-    assert found.threads == min(bounds)
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,7 @@ def test_dots_and_sums_of_weights_are_those_of_the_dense_matrix(seed, at_once, c
 def test_a_pull_is_two_products_in_one():
     rng = np.random.default_rng(3)
     dense = (rng.random((7, 9)) < 0.4) * rng.random((7, 9))
-    start = np.concatenate(([0], np.cumsum((dense > 0).sum(1))))
-    column = np.nonzero(dense)[1]
-    weight = dense[dense > 0].astype(np.float32)
-    known = SparseMatrix.of(start, column, 9, weight, device=torch.device("cpu"))
+    known = sparse_of(dense, weighted=True)
     p_RD, v_CD = (torch.from_numpy(rng.normal(size=(n, 5))) for n in (7, 9))
     wanted = torch.from_numpy(dense) * (p_RD @ v_CD.T) @ v_CD
     found = known.pull(p_RD.float(), v_CD.float())

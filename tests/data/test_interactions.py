@@ -11,7 +11,7 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.data.merge import merge
-from sdgar.errors import DataError, UsageError
+from sdgar.errors import DataError, SdgarError
 
 pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=60)
 raw_ids = st.one_of(
@@ -81,45 +81,25 @@ def test_repeated_rows_merge_their_weights_by_the_rule(rule, weight):
     assert data.weight_E.tolist() == [weight]
 
 
-def test_differing_weights_of_one_pair_are_refused_unless_a_rule_is_given():
-    with pytest.raises(DataError, match="--duplicates sum, max or last") as error:
-        Interactions.from_arrays(["u", "u"], ["i", "i"], weight=[1, 2])
-    assert error.value.code == "differing_weights"
-
-
-@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
-def test_a_weight_that_is_negative_or_not_finite_is_refused(weight):
-    with pytest.raises(DataError, match="finite and not negative"):
-        Interactions.from_arrays([1, 2], [1, 2], weight=[1.0, weight])
-
-
-def test_weights_over_twelve_orders_of_magnitude_are_refused():
-    with pytest.raises(DataError, match="factor of 1e12"):
-        Interactions.from_arrays([1, 2], [1, 2], weight=[1e30, 1.0])
-
-
 @pytest.mark.parametrize(
-    ("users", "code"), [([1.0, 2.0], "float_ids"), ([True, False], "unsupported_type")]
+    ("users", "items", "weight", "code", "said"),
+    [
+        ([1, 2], [1, 2], [1.0, -1.0], "bad_weight", "finite and not negative"),
+        ([1, 2], [1, 2], [1.0, float("nan")], "bad_weight", "finite and not negative"),
+        ([1, 2], [1, 2], [1.0, float("inf")], "bad_weight", "finite and not negative"),
+        ([1, 2], [1, 2], [1e30, 1.0], "weight_range", "factor of 1e12"),
+        (["u", "u"], ["i", "i"], [1, 2], "differing_weights", "--duplicates sum, max or last"),
+        (np.array([1.0, 2.0]), [1, 2], None, "float_ids", "floats lose digits"),
+        (np.array([True, False]), [1, 2], None, "unsupported_type", "cannot be an id"),
+        (np.array(["a", 1], object), [1, 2], None, "mixed_ids", "mix types"),
+        ([[1, 2]], [1, 2], None, "bad_shape", "one-dimensional"),
+        ([], [], None, "no_rows", "no row"),
+    ],
 )
-def test_floats_and_flags_cannot_be_ids(users, code):
-    with pytest.raises(DataError) as error:
-        Interactions.from_arrays(np.array(users), [1, 2])
+def test_arrays_that_are_no_rows_are_refused(users, items, weight, code, said):
+    with pytest.raises(SdgarError, match=said) as error:
+        Interactions.from_arrays(users, items, weight=weight)
     assert error.value.code == code
-
-
-def test_ids_of_mixed_types_are_refused():
-    with pytest.raises(DataError, match="mix types"):
-        Interactions.from_arrays(np.array(["a", 1], object), [1, 2])
-
-
-def test_no_rows_are_refused():
-    with pytest.raises(DataError, match="no row"):
-        Interactions.from_arrays([], [])
-
-
-def test_two_dimensional_ids_are_refused():
-    with pytest.raises(UsageError, match="one-dimensional"):
-        Interactions.from_arrays([[1, 2]], [1, 2])
 
 
 def test_a_sparse_matrix_gives_its_row_and_column_numbers_and_counts_stored_zeros():

@@ -22,39 +22,24 @@ def test_an_order_is_that_of_a_stable_sort(end):
     assert found.tolist() == sorted(numbers.tolist())
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [
-        np.array([], np.int64),
-        np.array([-(2**63), 2**63 - 1, 0, 0]),
-        np.array([-(2**63), -(2**63) + 5, -(2**63)]),
-        np.array([2**64 - 1, 2**64 - 3, 2**64 - 1], np.uint64),
-        np.array([2**63, 0], np.uint64),
-        np.random.default_rng(2).integers(-40, 900, 500),
-        np.random.default_rng(3).integers(0, 10**12, 500),
-        np.array([-100, 100, 45, 44], np.int8),
-        np.array([-30_000, 30_000, 7], np.int16),
-        np.array([0, 255, 3], np.uint8),
-        np.array([127, 125, 126, 125], np.int8),
-        np.array([2**64 - 1, 2**64 - 2], np.uint64),
-        np.array(["b", "a", "b"], object),
-    ],
-    ids=[
-        "none",
-        "far",
-        "lowest",
-        "highest",
-        "unsigned",
-        "near",
-        "apart",
-        "int8",
-        "int16",
-        "uint8",
-        "all of int8",
-        "all of uint64",
-        "text",
-    ],
-)
+IDS = {
+    "none": np.array([], np.int64),
+    "far": np.array([-(2**63), 2**63 - 1, 0, 0]),
+    "lowest": np.array([-(2**63), -(2**63) + 5, -(2**63)]),
+    "highest": np.array([2**64 - 1, 2**64 - 3, 2**64 - 1], np.uint64),
+    "unsigned": np.array([2**63, 0], np.uint64),
+    "near": np.random.default_rng(2).integers(-40, 900, 500),
+    "apart": np.random.default_rng(3).integers(0, 10**12, 500),
+    "int8": np.array([-100, 100, 45, 44], np.int8),
+    "int16": np.array([-30_000, 30_000, 7], np.int16),
+    "uint8": np.array([0, 255, 3], np.uint8),
+    "all of int8": np.array([127, 125, 126, 125], np.int8),
+    "all of uint64": np.array([2**64 - 1, 2**64 - 2], np.uint64),
+    "text": np.array(["b", "a", "b"], object),
+}
+
+
+@pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
 def test_ranks_are_those_of_unique(ids):
     distinct, index = ranked(ids)
     wanted, inverse = np.unique(ids, return_inverse=True)
