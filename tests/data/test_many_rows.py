@@ -122,7 +122,7 @@ def test_one_odd_line_leaves_columns_of_integers_as_they_are(tmp_path):
     path.write_text("\n".join([*lines, '"8",,"9"', *lines[1:]]))
     with as_of_many_rows():
         (file,) = find_files([path], None, [])
-        source = DelimitedFile(file, ReadOptions(), [], n_bytes=file.stamp.size)
+        source = DelimitedFile(file, ReadOptions(), [], n_bytes=file.status.st_size)
         used = {name: name for name in frame.columns}
         chunks = list(source.chunks(used, ProblemLog(), block_size=4096))
     assert {str(chunk.frame["user"].dtype) for chunk in chunks} == {"Int64", "String"}
@@ -137,7 +137,7 @@ def test_many_rows_in_small_files_are_many_rows(monkeypatch, tmp_path):
     for path in paths:
         pl.DataFrame({"user": NEAR, "item": ITEMS}).write_csv(path)
     files = find_files(paths, None, [])
-    monkeypatch.setattr(kernels, "MANY_ROWS", sum(file.stamp.size for file in files) // 16)
+    monkeypatch.setattr(kernels, "MANY_ROWS", sum(file.status.st_size for file in files) // 16)
     kinds = []
     for together in (files[:1], files):
         source = open_files(together, ReadOptions(), [])[0]

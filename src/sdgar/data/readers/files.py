@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from sdgar.errors import DataError, ResourceError, UsageError, did_you_mean
@@ -48,19 +48,6 @@ _COMPRESSED: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
 _MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
-class Stamp(NamedTuple):
-    """The identity of a file, and what shows that it changed."""
-
-    device: int
-    """The number of the device of the file."""
-    inode: int
-    """The number of the file on its device."""
-    size: int
-    """The size in bytes."""
-    changed_ns: int
-    """The time of the last change in nanoseconds."""
-
-
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """A regular, readable, non-empty file of a known format."""
@@ -73,8 +60,8 @@ class SourceFile:
     """The characters between fields, for delimited text."""
     compression: Compression | None
     """The compression; None for none."""
-    stamp: Stamp
-    """The stamp of the file when it was found."""
+    status: os.stat_result
+    """The status of the file when it was found."""
     partition: Partition = ()
     """The columns in the names of the folders above it."""
 
@@ -114,7 +101,7 @@ def _require_distinct(files: list[SourceFile]) -> None:
     """Raise if a file is given twice, by whatever spelling or link: its rows would count twice."""
     first: dict[tuple[int, int], SourceFile] = {}
     for file in files:
-        other = first.setdefault((file.stamp.device, file.stamp.inode), file)
+        other = first.setdefault((file.status.st_dev, file.status.st_ino), file)
         if other is not file:
             again = f"as {file.name} and as {other.name}"
             raise UsageError(
@@ -129,7 +116,7 @@ def reading(file: SourceFile) -> Iterator[None]:
     """Turn failures to read into errors that name the file, and notice a change of it."""
     try:
         yield
-        changed = _stamp(file.path) != file.stamp
+        changed = _stamp(file.path.stat()) != _stamp(file.status)
     except OSError as error:
         raise _unreadable(file.path, error) from error
     if changed:
@@ -164,7 +151,7 @@ def unpacked(file: SourceFile, limit: int) -> Iterator[bytes]:
 def too_large(file: SourceFile, unpacked: str, limit: int) -> ResourceError:
     """Build the error for a file that unpacks to more than is allowed."""
     return ResourceError(
-        f"{file.name} of {file.stamp.size:,} bytes unpacks to {unpacked}, and the limit is "
+        f"{file.name} of {file.status.st_size:,} bytes unpacks to {unpacked}, and the limit is "
         f"{limit:,}. If that is meant, raise it with --max-uncompressed BYTES "
         "(max_uncompressed=… in Python).",
         code="too_large",
@@ -259,7 +246,7 @@ def find_file(
             "it first.",
             code="unknown_format",
         )
-    return SourceFile(path, format_, separator or default, compression, _stamp(path), partition)
+    return SourceFile(path, format_, separator or default, compression, path.stat(), partition)
 
 
 def _alike(path: Path) -> str:
@@ -297,9 +284,9 @@ def _unreadable(path: Path, error: OSError) -> ResourceError:
     )
 
 
-def _stamp(path: Path) -> Stamp:
-    now = path.stat()
-    return Stamp(now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns)
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    """Return what changes if a file is replaced or written to."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def printable(path: Path) -> str:

@@ -107,12 +107,17 @@ def read_files(
     addresses too, such as s3://bucket/events.csv: they are copied to the cache, and read there.
     """
     paths = remote.here(paths)
-    if any(is_source(path) for path in paths):
-        return _read_source(only_source(paths), options)
-    inputs = InputFiles.find(paths, options)
     log = ProblemLog()
-    table = Table(list(inputs.chunks(log, inputs.notes)), untyped=inputs.untyped)
-    return _loaded(table, inputs.columns, options, log, inputs.notes, untyped=inputs.untyped)
+    if any(is_source(path) for path in paths):
+        # The events of a store are text, as those of CSV are.
+        with only_source(paths).open(options) as source:
+            columns, found = resolve(source.names, options)
+            table, notes, untyped = Table(list(source.chunks(columns.used))), [*found], True
+    else:
+        inputs = InputFiles.find(paths, options)
+        columns, notes, untyped = inputs.columns, inputs.notes, inputs.untyped
+        table = Table(list(inputs.chunks(log, notes)), untyped=untyped)
+    return _loaded(table, columns, options, notes, log, untyped=untyped)
 
 
 def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> LoadedRows:
@@ -120,23 +125,15 @@ def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> LoadedRows:
     source = Frame(frame)
     columns, notes = resolve(source.names, options)
     table = Table([source.chunk(columns.used)])
-    return _loaded(table, columns, options, ProblemLog(), list(notes), untyped=False)
-
-
-def _read_source(found: EventSource, options: ReadOptions) -> LoadedRows:
-    """Read the events of a source by the rules for delimited text, which has no types either."""
-    with found.open(options) as source:
-        columns, notes = resolve(source.names, options)
-        table = Table(list(source.chunks(columns.used)))
-    return _loaded(table, columns, options, ProblemLog(), list(notes), untyped=True)
+    return _loaded(table, columns, options, list(notes), ProblemLog(), untyped=False)
 
 
 def _loaded(
     table: Table,
     columns: Columns,
     options: ReadOptions,
-    log: ProblemLog,
     notes: list[str],
+    log: ProblemLog,
     *,
     untyped: bool,
 ) -> LoadedRows:
@@ -153,21 +150,14 @@ def _loaded(
     if columns.weight is not None:
         interactions, said = weigh(interactions, options.weights or "auto")
         said = weights_sentence(columns.weight, said)
-    return LoadedRows(
-        interactions,
-        columns,
-        tuple(notes),
-        weighting=said,
-        kinds=kinds,
-        seen=seen_sentence(
-            _n_pairs(interactions.seen),
-            _n_pairs(interactions.disliked),
-            least,
-            options,
-            seen_by=None if interactions.fields is None else interactions.seen_by,
-        ),
-        min_rating=least,
+    seen = seen_sentence(
+        _n_pairs(interactions.seen),
+        _n_pairs(interactions.disliked),
+        least,
+        options,
+        seen_by=None if interactions.fields is None else interactions.seen_by,
     )
+    return LoadedRows(interactions, columns, tuple(notes), said, seen, kinds, least)
 
 
 def weights_sentence(column: str, said: str) -> str:
