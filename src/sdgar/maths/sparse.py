@@ -139,16 +139,18 @@ class SparseMatrix:
 
         On a GPU the order of a sparse product is not fixed, so its last digit may differ.
         """
-        if isinstance(other, SparseMatrix):
-            return self._times_sparse(other)
-        return embedding_bag(
-            self.column_E,
-            other,
-            self.start_R1,
-            mode="sum",
-            include_last_offset=True,
-            per_sample_weights=self.weight_E,
-        )
+        if isinstance(other, Tensor):
+            return embedding_bag(
+                self.column_E,
+                other,
+                self.start_R1,
+                mode="sum",
+                include_last_offset=True,
+                per_sample_weights=self.weight_E,
+            )
+        out_RC = torch.zeros(self.n_rows, other.n_columns, device=self.device)
+        self.add_product(other, out_RC)
+        return out_RC
 
     def dots(self, u_RD: Tensor, v_CD: Tensor) -> Tensor:
         """Return u_r · v_c of each entry, whatever its weight."""
@@ -162,11 +164,6 @@ class SparseMatrix:
     def pull(self, p_RD: Tensor, v_CD: Tensor) -> Tensor:
         """Return Σ_c x_rc (p_r · v_c) v_c of each row."""
         return replace(self, weight_E=self.weights() * self.dots(p_RD, v_CD)) @ v_CD
-
-    def _times_sparse(self, other: SparseMatrix) -> Tensor:
-        out_RC = torch.zeros(self.n_rows, other.n_columns, device=self.device)
-        self.add_product(other, out_RC)
-        return out_RC
 
     def add_product(self, other: SparseMatrix, out_RC: Tensor, scale: float = 1.0) -> None:
         """out_rc += scale Σ_j x_rj y_jc; the terms of a sum are added in the order of entries."""

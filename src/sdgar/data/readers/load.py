@@ -109,7 +109,7 @@ def read_files(
     paths = remote.here(paths)
     log = ProblemLog()
     if any(is_source(path) for path in paths):
-        # The events of a store are text, as those of CSV are.
+        # A store gives text, as CSV does.
         with only_source(paths).open(options) as source:
             columns, found = resolve(source.names, options)
             table, notes, untyped = Table(list(source.chunks(columns.used))), [*found], True
