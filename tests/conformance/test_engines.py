@@ -28,6 +28,7 @@ from ..engines.compositions import (
     GPU,
     INTERPRETED,
     MET,
+    METRIC,
     OBJECTIVES,
     OPTIMIZERS,
     RANKS_ADAGRAD,
@@ -38,6 +39,7 @@ from ..engines.compositions import (
     assert_same_bytes,
     assert_same_epochs,
     every_composition,
+    some_data,
 )
 
 
@@ -109,6 +111,11 @@ def test_every_lowering_is_tested(name):
     ):
         assert table.keys() <= makers.keys()
         assert table.keys() == {getattr(one, part) for one in met}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_covariances_of_a_metric_are_not_covered(name):
+    assert "covariances" in str(FUSED[name].plan.misfit(METRIC.system(some_data(), l2=0.1)))
 
 
 def assert_like_eager(name: str, one: Composition, per_visit: int) -> None:

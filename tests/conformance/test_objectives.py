@@ -57,17 +57,18 @@ def batch():
 
 def test_the_needs_that_an_objective_states_are_true(objective, batch):
     pos_B, neg_BN, negatives = batch
-    needs = {
-        "log_q_BN": getattr(objective, "needs_log_q", False),
-        "tries_B": getattr(objective, "needs_tries", False),
-    }
-    for name, is_needed in needs.items():
+    for name, need, cure in (
+        ("log_q_BN", "needs_log_q", "importance weights need log Q"),
+        ("tries_B", "needs_tries", "a sampler that counts its tries"),
+    ):
         without = replace(negatives, **{name: None})
-        if is_needed:
-            with pytest.raises(UsageError):
+        if getattr(objective, need, False):
+            with pytest.raises(UsageError, match=cure):
                 objective(pos_B, neg_BN, without)
         else:
-            objective(pos_B, neg_BN, without)
+            assert torch.equal(
+                objective(pos_B, neg_BN, without), objective(pos_B, neg_BN, negatives)
+            )
 
 
 def test_a_row_of_the_loss_depends_on_that_row_only(objective, batch):
@@ -181,19 +182,6 @@ def test_logistic_is_the_weighted_one_with_even_proposals_and_no_end_of_heat(bat
     )
 
 
-def test_logistic_does_not_ask_for_the_probabilities_of_proposals(batch):
-    pos_B, neg_BN, negatives = batch
-    blind = Negatives(negatives.items_BN, negatives.accepted_BN)
-    assert torch.equal(Logistic()(pos_B, neg_BN, blind), Logistic()(pos_B, neg_BN, negatives))
-
-
-def test_weights_without_log_q_are_refused(batch):
-    pos_B, neg_BN, negatives = batch
-    blind = Negatives(negatives.items_BN, negatives.accepted_BN)
-    with pytest.raises(UsageError, match="importance weights need log Q"):
-        WeightedLogistic(0.5)(pos_B, neg_BN, blind)
-
-
 def test_the_hinge_by_tries_is_the_scalar_formula(batch):
     pos_B, neg_BN, negatives = batch
     first = slice(0, 1)
@@ -240,13 +228,6 @@ def test_only_the_hardest_impostor_gets_a_gradient(batch):
     for b in range(9):
         expected = [hardest_B[b].item()] if loss_B[b] > 0 else []
         assert neg_BN.grad[b].nonzero().ravel().tolist() == expected
-
-
-def test_ranks_by_tries_without_tries_are_refused(batch):
-    pos_B, neg_BN, negatives = batch
-    blind = Negatives(negatives.items_BN, negatives.accepted_BN)
-    with pytest.raises(UsageError, match="a sampler that counts its tries"):
-        WarpHinge(1.0, 1000)(pos_B, neg_BN, blind)
 
 
 def test_sampled_softmax_is_the_softmax_when_every_other_item_is_drawn_once():

@@ -11,7 +11,7 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import ENGINES, choose_device, choose_engine
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.visits import Visits
-from sdgar.errors import NumericalError, ResourceError, UsageError
+from sdgar.errors import ResourceError, UsageError
 from sdgar.maths.optimizers import SGD, Adam
 from sdgar.maths.rng import Draws, Permutation, Stream
 from sdgar.objectives import PairwiseLogistic
@@ -121,36 +121,6 @@ def test_the_number_of_threads_changes_no_bit(checkerboard):
     for state in states[1:]:
         assert state.keys() == states[0].keys()
         assert all(torch.equal(state[k], states[0][k]) for k in state)
-
-
-def test_training_goes_on_from_a_state_as_if_never_interrupted(checkerboard):
-    unbroken = engine_of(checkerboard)
-    for epoch in (1, 2):
-        unbroken.run_epoch(epoch)
-    half = engine_of(checkerboard)
-    half.run_epoch(1)
-    resumed = engine_of(checkerboard)
-    resumed.load_state(half.state())
-    resumed.run_epoch(2)
-    assert all(torch.equal(v, unbroken.state()[k]) for k, v in resumed.state().items())
-
-
-def test_rows_without_a_possible_negative_are_counted(checkerboard):
-    users = np.concatenate((np.zeros(10, int), [1, 1]))
-    items = np.concatenate((np.arange(10), [0, 1]))
-    stats = engine_of(Interactions.from_arrays(users, items)).run_epoch(1)
-    assert stats.unanswered == 10
-
-
-def test_divergence_stops_the_run_and_says_what_to_lower(checkerboard):
-    engine = engine_of(checkerboard, optimizer=SGD(1e30), l2=1e3)
-
-    def train():
-        for epoch in range(1, 20):
-            engine.run_epoch(epoch)
-
-    with pytest.raises(NumericalError, match="Lower the learning rate"):
-        train()
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])

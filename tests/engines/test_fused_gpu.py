@@ -84,12 +84,6 @@ def test_nobody_gets_the_interpreter_by_chance(data):
         assert choose_engine("fused-gpu", system, DEVICE)[0] is FusedGpuEngine
 
 
-def test_covariances_of_a_metric_are_not_covered(data):
-    answer = FusedGpuEngine.covers(METRIC.system(data, l2=0.1), DEVICE)
-    assert not answer.runs
-    assert "covariances" in answer.why
-
-
 def test_forty_steps_are_those_of_the_eager_engine(data):
     parts = {"positives_per_visit": 3, "batch_size": 6, "optimizer": OPTIMIZERS[LazyAdam]}
     engine, _ = assert_same_epochs(FusedGpuEngine, DEVICE, SDGAR, data, epochs=3, **parts)

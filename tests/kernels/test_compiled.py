@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -126,28 +124,6 @@ def test_a_folder_for_numba_is_taken_where_the_user_named_one(tmp_path, monkeypa
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert folders.cache_root() == tmp_path / ".cache" / "sdgar"
-
-
-def test_a_second_process_finds_what_the_first_compiled(tmp_path):
-    code = (
-        "import numpy as np; from sdgar.kernels.numba.known import fill; "
-        "fill(np.array([0, 1]), np.array([3], np.int32), 0, np.zeros(8, np.uint8)); "
-        "print(*(sum(count.values()) for count in fill.stats[1:]))"
-    )
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    environment.pop("NUMBA_CACHE_DIR", None)
-    counts = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.split()
-        for _ in range(2)
-    ]
-    assert counts == [["0", "1"], ["1", "0"]]
-    assert len(list(tmp_path.glob("sdgar/kernels-*/**/*.nbi"))) == 1
 
 
 def test_the_parts_of_numba_that_may_change_are_there():

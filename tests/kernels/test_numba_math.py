@@ -14,20 +14,20 @@ WITHIN = 5e-7
 """Relative error: four units in the last place of a float32."""
 
 
-@numba.njit(error_model="numpy")
-def exp_negative(x_N):
-    out_N = np.empty_like(x_N)
-    for i in range(len(x_N)):
-        out_N[i] = numba_math.exp_negative(x_N[i])
-    return out_N
+def of_all(function):
+    """A kernel that computes a function of every number."""
+
+    @numba.njit(error_model="numpy")
+    def kernel(x_N):
+        out_N = np.empty_like(x_N)
+        for i in range(len(x_N)):
+            out_N[i] = function(x_N[i])
+        return out_N
+
+    return kernel
 
 
-@numba.njit(error_model="numpy")
-def log1p_unit(x_N):
-    out_N = np.empty_like(x_N)
-    for i in range(len(x_N)):
-        out_N[i] = numba_math.log1p_unit(x_N[i])
-    return out_N
+exp_negative, log1p_unit = of_all(numba_math.exp_negative), of_all(numba_math.log1p_unit)
 
 
 @numba.njit(error_model="numpy")

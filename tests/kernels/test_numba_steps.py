@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba.steps import SGD, RowAdagrad, turn
+from sdgar.kernels.numba.rows import row_at
+from sdgar.kernels.numba.steps import SGD, Gradient, RowAdagrad, turn
 
 
 @outer
 def _turn(step: Any, table_RCD: Any, g_D: Any, c: Any, u_VD: Any) -> Any:
-    turn(step, table_RCD, 0, g_D, c, u_VD, 0)
+    turn(step, table_RCD, 0, Gradient(g_D.ctypes.data, c, row_at(u_VD, 0), np.float32(0)))
     return None
 
 

@@ -11,7 +11,6 @@ import numba
 import numpy as np
 import pytest
 import torch
-from numba.core.errors import TypingError
 
 from sdgar.kernels.numba import threads as numba_threads
 from sdgar.machine.threads import share
@@ -154,18 +153,6 @@ def test_a_thread_that_is_held_up_keeps_others_from_no_part_but_its_own(monkeypa
     assert sorted(taken) == list(range(0, 160, 10))
 
 
-@pytest.mark.usefixtures("plenty_of_cores")
-def test_an_error_in_a_part_reaches_the_caller(monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-
-    def kernel(first, last):
-        if last == 100:
-            raise ValueError("bad part")
-
-    with pytest.raises(ValueError, match="bad part"):
-        share(kernel, 100, 10**6)
-
-
 def test_every_thread_is_called_once_with_its_number():
     calls, lock = [], threading.Lock()
 
@@ -201,12 +188,3 @@ def test_an_error_in_a_thread_reaches_the_caller(threads):
 
     with pytest.raises(ValueError, match="bad part"):
         numba_threads.run(kernel, threads)
-
-
-def test_a_barrier_of_other_numbers_is_refused():
-    @numba.njit
-    def kernel(barrier_5):
-        numba_threads.meet(barrier_5, 2)
-
-    with pytest.raises(TypingError, match="a barrier is an array of int32"):
-        kernel(np.zeros(5, np.int64))

@@ -40,14 +40,35 @@ def _times(what, b):
     return what.a * b
 
 
+@compiled.by_default
+def size_of(what, b):
+    """Some number."""
+    return b
+
+
+@compiled.variant(size_of, Times)
+def _size_of_times(what, b):
+    return what.a
+
+
 @numba.njit
 def kernel(what, b):
     return apply(what, b)
 
 
+@numba.njit
+def kernel_with_default(what, b):
+    return size_of(what, b)
+
+
 def test_the_class_of_the_first_argument_chooses():
     assert kernel(Plus(3), 5) == 8
     assert kernel(Times(3), 5) == 15
+
+
+def test_the_default_is_for_classes_without_a_variant():
+    found = [kernel_with_default(kind(3), 5) for kind in (Plus, Times, Other)]
+    assert found == [5, 3, 5]
 
 
 def test_a_class_without_a_variant_is_an_error_of_the_compiler():

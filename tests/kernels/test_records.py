@@ -12,7 +12,6 @@ from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.record_access import array_of
 from sdgar.kernels.records import Record
 
 
@@ -92,8 +91,7 @@ def _transposed(part: Any, out_N: Any) -> Any:
     for r in range(x_RC.shape[0]):
         for c in range(x_RC.shape[1]):
             out_N[r * x_RC.shape[1] + c] = x_RC[r, c]
-    as_array = array_of(x_RC)
-    return x_RC.strides, x_RC.itemsize, as_array.size, as_array[-1, -1]
+    return x_RC.strides, x_RC.itemsize
 
 
 @pytest.mark.parametrize(
@@ -107,9 +105,9 @@ def _transposed(part: Any, out_N: Any) -> Any:
 )
 def test_arrays_may_lie_in_memory_in_any_way(x_RC):
     out_N = np.zeros(x_RC.size, np.float32)
-    strides, itemsize, size, last = _transposed(_Part(np.float32(1), x_RC), out_N)
+    strides, itemsize = _transposed(_Part(np.float32(1), x_RC), out_N)
     np.testing.assert_array_equal(out_N.reshape(x_RC.shape), x_RC)
-    assert (strides, itemsize, size, last) == (x_RC.strides, 4, x_RC.size, x_RC[-1, -1])
+    assert (strides, itemsize) == (x_RC.strides, 4)
 
 
 @outer

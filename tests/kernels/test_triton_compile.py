@@ -43,14 +43,15 @@ TYPES = {torch.int32: "i32", torch.int64: "i64", torch.float32: "fp32", torch.bo
 
 class Compiled:
     def __init__(self, kernel):
-        self.kernel = kernel
+        self.kernel, self.arg_names = kernel, kernel.arg_names
 
     def __getitem__(self, grid):
         return self.launch
 
-    def launch(self, *args, num_warps=4, **constants):
+    def launch(self, *args, num_warps=4, **named):
         names = self.kernel.arg_names
-        values = dict(zip(names, args)) | constants
+        values = dict(zip(names, args)) | named
+        constants = {one.name for one in self.kernel.params if one.is_constexpr}
         fixed = {n: v for n, v in values.items() if n in constants or v is None}
         signature = {n: "constexpr" if n in fixed else kind(values[n]) for n in names}
         source = ASTSource(

@@ -2,58 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import torch
 
 from sdgar.engines.protocol import Engine
 from sdgar.errors import ResourceError, UsageError, unknown_name
+from sdgar.registry import Registry
 
 if TYPE_CHECKING:
     from sdgar.contracts import System
 
-_MODULES = {
-    "fused-cpu": "sdgar.engines.fused.cpu:FusedCpuEngine",
-    "fused-gpu": "sdgar.engines.fused.gpu:FusedGpuEngine",
-    "eager": "sdgar.engines.eager:EagerEngine",
-}
-
-
-class Engines(MutableMapping[str, type[Engine]]):
-    """The engine classes by name; classes of this package are imported when they are needed."""
-
-    def __init__(self, modules: Mapping[str, str]) -> None:
-        self._known: dict[str, type[Engine] | str] = dict(modules)
-
-    def __getitem__(self, name: str) -> type[Engine]:
-        """Return the engine class of a name."""
-        found = self._known[name]
-        if isinstance(found, str):
-            module, _, kind = found.partition(":")
-            loaded: type[Engine] = getattr(import_module(module), kind)
-            self._known[name] = found = loaded
-        return found
-
-    def __setitem__(self, name: str, engine: type[Engine]) -> None:
-        self._known[name] = engine
-
-    def __delitem__(self, name: str) -> None:
-        del self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __contains__(self, name: object) -> bool:
-        """Return whether there is an engine of this name, without an import."""
-        return name in self._known
-
-
-ENGINES = Engines(_MODULES)
+ENGINES: Registry[type[Engine]] = Registry(
+    "engine",
+    {
+        "fused-cpu": "sdgar.engines.fused.cpu:FusedCpuEngine",
+        "fused-gpu": "sdgar.engines.fused.gpu:FusedGpuEngine",
+        "eager": "sdgar.engines.eager:EagerEngine",
+    },
+)
 FUSED = {"cpu": "fused-cpu", "cuda": "fused-gpu"}
 """The fast engine of each kind of device; the eager one runs what it does not cover."""
 

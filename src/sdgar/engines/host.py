@@ -1,9 +1,9 @@
-"""The work that all engines share: weights, states, refits, divergence, and coverage."""
+"""The work that all engines share: weights, states, refits and divergence."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -102,20 +102,6 @@ def over_blocks(found: Sequence[EpochStats], start: float) -> EpochStats:
         sum(stats.unanswered for stats in found),
         sum(weighed) / n_rows if weighed else None,
     )
-
-
-def uncovered(system: System, known: Mapping[str, Collection[type]], code: str) -> str | None:
-    """Return which part of a system has no code, as a sentence; None if all have.
-
-    ``known`` has the classes with code for each kind of part: discriminator, sampler, objective
-    and optimizer. ``code`` is what the engine calls its code.
-    """
-    for kind, classes in known.items():
-        part = getattr(system, kind)
-        if type(part) not in classes:
-            names = ", ".join(one.__name__ for one in classes)
-            return f"it has no {code} for the {kind} {type(part).__name__} (only for {names})"
-    return None
 
 
 def require_covered(name: str, answer: Coverage) -> None:

@@ -125,16 +125,32 @@ def variant(generic: Callable[..., Any], *kinds: Any) -> Callable[[Callable[...,
     chosen by the compiler.
     """
     options = {**_INNER, "forceinline": getattr(generic, "often", False)}
+    getattr(generic, "kinds", set()).update(kinds)
 
     def register(function: Callable[..., Any]) -> Any:
         @overload(generic, jit_options=options, strict=False)
         def choose(*args: Any) -> Any:
-            kind = getattr(args[0], "instance_class", getattr(args[0], "dtype", None))
-            return function if kind in kinds else None
+            return function if _kind_of(args[0]) in kinds else None
 
         return function
 
     return register
+
+
+def by_default(generic: Callable[..., Any]) -> Any:
+    """Compile the body of a generic function for all kinds that have no ``variant`` of it."""
+    generic.kinds = kinds = set[Any]()  # type: ignore[attr-defined]
+
+    @overload(generic, jit_options=_INNER, strict=False)
+    def choose(*args: Any) -> Any:
+        return None if _kind_of(args[0]) in kinds else generic
+
+    return generic
+
+
+def _kind_of(argument: Any) -> Any:
+    """Return the class of a named tuple, or what an array is made of."""
+    return getattr(argument, "instance_class", getattr(argument, "dtype", None))
 
 
 class Kernel:

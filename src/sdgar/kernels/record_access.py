@@ -1,8 +1,7 @@
 """The code by which kernels read records, and read and write the arrays in them.
 
 An array of a record is used as one of NumPy is: its numbers by their indices, which are not below
-0, its length, shape and strides, ``ctypes.data``, and ``flat`` if it is contiguous. ``array_of``
-makes one of Numba's own of it, for all else.
+0, its length, shape and strides, ``ctypes.data``, and ``flat`` if it is contiguous.
 
 The types register themselves as this module is imported.
 """
@@ -23,7 +22,6 @@ from numba.core.typing.templates import (
 from numba.extending import (
     NativeValue,
     infer_getattr,
-    intrinsic,
     lower_builtin,
     lower_getattr_generic,
     models,
@@ -37,8 +35,6 @@ from sdgar.kernels.records import ArrayType, RecordType, SeveralType
 _INT64 = ir.IntType(64)
 _BYTES = 8
 """The bytes of a word."""
-_ITEMS, _ITEM_BYTES, _DATA, _SHAPE, _STRIDES = range(2, 7)
-"""The parts of Numba's arrays, after two that count references."""
 
 for _one in (RecordType, SeveralType, ArrayType):
     register_model(_one)(models.OpaqueModel)
@@ -67,7 +63,7 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
 def _field(context: Any, builder: Any, kind: Any, record: Any, field: str) -> Any:
     """Read a number of a record, or find where else a field is."""
     wanted, place = kind.fields[field], kind.places[field]
-    if isinstance(wanted, RecordType | SeveralType | ArrayType):
+    if hasattr(wanted, "words"):
         return _word_at(builder, record, place)
     if isinstance(wanted, types.Boolean):
         return builder.trunc(_read(builder, record, place, _INT64), ir.IntType(1))
@@ -236,28 +232,3 @@ class _Length(AbstractTemplate):  # type: ignore[misc]
 @lower_builtin(len, ArrayType)
 def _length(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return _Array(context, builder, signature.args[0], args[0]).size(0)
-
-
-@intrinsic
-def array_of(typing_context: Any, array: Any) -> Any:
-    """Make one of Numba's arrays of an array of a record. It holds no reference."""
-    if not isinstance(array, ArrayType):
-        return array(array), lambda context, builder, signature, args: args[0]
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        parts = _Array(context, builder, array, args[0])
-        n, items = array.array.ndim, _INT64(1)
-        for axis in range(n):
-            items = builder.mul(items, parts.size(axis))
-        made = ir.Constant(context.get_value_type(array.array), None)
-        for value, where in (
-            (items, _ITEMS),
-            (_INT64(parts.item_bytes), _ITEM_BYTES),
-            (parts.data(), _DATA),
-            *((parts.size(axis), (_SHAPE, axis)) for axis in range(n)),
-            *((parts.stride(axis), (_STRIDES, axis)) for axis in range(n)),
-        ):
-            made = builder.insert_value(made, value, where)
-        return made
-
-    return array.array(array), code

@@ -19,6 +19,7 @@ A record stays as it is while a kernel runs, so what was read once need not be r
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -46,9 +47,11 @@ class RecordType(types.Type):  # type: ignore[misc]
         """How many words it has."""
         for name, one in self.fields.items():
             self.places[name] = self.words
-            self.words += _words_of(one)
+            self.words += getattr(one, "words", 1)
         names = ", ".join(f"{name}: {one}" for name, one in self.fields.items())
-        super().__init__(name=f"Record({kind.__module__}.{kind.__qualname__}, {names})")
+        # Numba puts the names of types into the names of functions, which would be pages long.
+        digest = hashlib.sha256(names.encode()).hexdigest()[:16]
+        super().__init__(name=f"Record({kind.__module__}.{kind.__qualname__}, {digest})")
 
     @property
     def key(self) -> Any:
@@ -62,6 +65,7 @@ class ArrayType(types.Type):  # type: ignore[misc]
     def __init__(self, array: Any, *, flat: bool = False) -> None:
         self.array, self.dtype, self.flat = array, array.dtype, flat
         self.axes = 1 if flat else array.ndim
+        self.words = 1 + array.ndim * (1 if array.layout == "C" else 2)
         super().__init__(name=f"{'Flat' if flat else 'At'}({array})")
 
 
@@ -69,18 +73,8 @@ class SeveralType(types.Type):  # type: ignore[misc]
     """The type of several records of one type, one after the other."""
 
     def __init__(self, record: RecordType, count: int) -> None:
-        self.record, self.count = record, count
+        self.record, self.words = record, count * record.words
         super().__init__(name=f"Several({record}, {count})")
-
-
-def _words_of(kind: Any) -> int:
-    """Return how many words a field of some type takes."""
-    if isinstance(kind, ArrayType):
-        axes: int = kind.array.ndim
-        return 1 + axes * (1 if kind.array.layout == "C" else 2)
-    if isinstance(kind, SeveralType):
-        return kind.count * kind.record.words
-    return kind.words if isinstance(kind, RecordType) else 1
 
 
 class Record:

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from sdgar.contracts import System
 from sdgar.engines import host
-from sdgar.engines.fused.gpu import FusedGpuEngine, gpu_tables_of
-from sdgar.engines.fused.gpu_tables import Capacity, GpuRows
+from sdgar.engines.fused.gpu import FusedGpuEngine
+from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables
 from sdgar.engines.protocol import Engine, EpochStats
 from sdgar.machine import cores
 from sdgar.scale.block_engine import BlockEngine
@@ -69,7 +69,7 @@ class GpuBlockEngine(BlockEngine):
         visits, weighted = rows, self.blocks.shards.has_weights
         if (shared := system.positives_per_visit) > 1:  # every user's last visit may lack some
             visits = min(visits, visits // shared + users)
-        self._tables = gpu_tables_of(system, Capacity(users, visits, weighted), self._device)
+        self._tables = GpuTables(system, Capacity(users, visits, weighted), self._device)
         kinds: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
             "start_U1": ((users + 1,), torch.int64),
             "items_E": ((rows,), torch.int32),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sdgar.contracts import System
     from sdgar.data.interactions import Interactions
     from sdgar.engines.fused.cpu_records import Items
-    from sdgar.kernels.numba.epoch import Scratch
+    from sdgar.kernels.numba.epoch import Loop, Scratch
     from sdgar.samplers.decomposable import Decomposable
     from sdgar.scale.workers import Workers
 
@@ -180,11 +180,11 @@ class SharedCpuEngine(FusedCpuEngine):
             count_1=np.zeros(1, np.int64),
         )
 
-    def _run_batches(self, keys: Any, *args: Any) -> None:
+    def _run_batches(self, loop: Loop) -> None:
         """Run all batches; between the halves of one, machines exchange their factors."""
         from sdgar.kernels.numba import shared_epoch
         from sdgar.kernels.numba.threads import WORDS, run
-        from sdgar.kernels.records import records_of
+        from sdgar.kernels.records import Record
 
         workers, batch, words = self._ownership.workers, self._batch, self._shared.shared.words
         threads = cores.threads()
@@ -193,7 +193,7 @@ class SharedCpuEngine(FusedCpuEngine):
         own_T = self._thread_scratch(threads)
         shared_factors = self._shared.factors
         scratch, dealt = shared_factors.in_place_of(self._scratch), self._dealt()
-        records = tuple(records_of((*args[:-1], scratch, self._scratch, dealt)))
+        records = Record(loop), Record(scratch), Record(dealt)
         if workers.local == 0:
             words[_THREADS_WORD] = threads
         lost_1 = np.zeros(1, np.int32)
@@ -201,11 +201,12 @@ class SharedCpuEngine(FusedCpuEngine):
         def by_all(halves: int, first: int, last: int) -> None:
             here = workers.here
             all_threads = here * int(words[_THREADS_WORD])
-            meeting = shared_epoch.Shared(words[:WORDS], here, all_threads, lost_1)
+            meeting = shared_epoch.Shared(here, all_threads, lost_1)
 
             def part(t: int, of: int, barrier_5: Any) -> None:
                 shared_epoch.shared_epoch(
-                    t, of, barrier_5, halves, first, last, keys, *records, meeting, own_T[t],
+                    t, of, barrier_5, words[:WORDS], halves, first, last, *records, meeting,
+                    own_T[t],
                 )  # fmt: skip
 
             run(part, threads)
@@ -256,20 +257,29 @@ class _BetweenMachines:
 
     def exchange(self, visits: int, dealt: Any, scratch: Any) -> None:
         """Exchange the factors of the visits of a batch; nothing where there is one machine."""
-        from sdgar.kernels.numba.shared_epoch import pack, unpack
-
-        workers, s = self._workers, self._entries
+        workers = self._workers
         if workers.machines == 1:
             return
-        pack(visits, s, workers.machine, dealt, scratch, _packed(self._sent))
+        machine_V, nth_V = dealt.machine_V[:visits], dealt.nth_V[:visits]
+        own_V = machine_V == workers.machine
+        for rows, words in self._factors(scratch, visits, self._sent):
+            words[: own_V.sum()] = rows[own_V]
         most = int(dealt.count_M.max())
         if visits:
             workers.gather(self._sent[:most], self._received[: workers.machines * most])
-        unpack(visits, s, workers.machine, most, dealt, _packed(self._received), scratch)
+        place_V = machine_V[~own_V].astype(np.int64) * most + nth_V[~own_V]
+        for rows, words in self._factors(scratch, visits, self._received):
+            rows[~own_V] = words[place_V]
 
-
-def _packed(words_VW: torch.Tensor) -> Any:
-    from sdgar.kernels.numba.shared_epoch import Packed
-
-    whole_VW = words_VW.numpy()
-    return Packed(whole_VW.view(np.float32), whole_VW)
+    def _factors(
+        self, scratch: Any, visits: int, words_VW: torch.Tensor
+    ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the factors of visits as they are kept and as they are sent, one after another."""
+        whole_VW, s = words_VW.numpy(), self._entries
+        real_VW, dim = whole_VW.view(np.float32), scratch.u_VD.shape[1]
+        yield scratch.u_VD[:visits], real_VW[:, :dim]
+        yield scratch.slope_e.reshape(-1, s)[:visits], real_VW[:, dim : dim + s]
+        yield scratch.item_e.reshape(-1, s)[:visits], whole_VW[:, dim + s : dim + 2 * s]
+        for n, name in enumerate(("count_V", "loss_V", "effective_V", "answered_V"), dim + 2 * s):
+            rows = getattr(scratch, name)[:visits]
+            yield rows, (real_VW if rows.dtype == np.float32 else whole_VW)[:, n]

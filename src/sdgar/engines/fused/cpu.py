@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from sdgar.contracts import Health, System
 from sdgar.engines import host
 from sdgar.engines.fused.cpu_records import (
     Items,
-    Model,
     at_rate,
+    for_users,
     items_of,
     known_of,
     order_of,
@@ -30,8 +30,10 @@ from sdgar.engines.fused.cpu_records import (
     summed,
     tables_of,
     variants_of,
+    without_users,
 )
-from sdgar.engines.fused.plan import CPU, DrawSettings
+from sdgar.engines.fused.plan import CPU
+from sdgar.engines.fused.records import DrawSettings
 from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.engines.visits import Visits
 from sdgar.machine import cores
@@ -39,6 +41,8 @@ from sdgar.maths.rng import Permutation, Stream, tail
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
+    from sdgar.discriminators.factorization import Embeddings
+    from sdgar.kernels.numba.epoch import Loop
     from sdgar.kernels.records import Record
 
 _STRETCH = 0.1
@@ -65,10 +69,9 @@ class FusedCpuEngine:
     ) -> None:
         """Lay out tables and rows; ``items`` are shared with engines that have other users."""
         host.require_covered(self.name, self.covers(system, device))
-        assert isinstance(system.discriminator, Model)
         self.system = system
         """The system whose epochs are run."""
-        self._model = system.discriminator
+        self._model = cast("Embeddings", system.discriminator)
         self._seed = seed
         self.steps_done = 0
         """The number of steps that were taken, also by engines that share the items."""
@@ -83,7 +86,6 @@ class FusedCpuEngine:
         """The tables of items, with the state of their steps."""
         self._steps = steps_of(self._model, system, self.items)
         self._tables = tables_of(self._model, self.items)
-        self._scores = self.items.scores
         self._loss = CPU.loss(system)
         self._scratch = scratch_of(self._model, system, self._batch)
         self._stretch = 1
@@ -120,34 +122,39 @@ class FusedCpuEngine:
     def run_epoch(self, epoch: int) -> EpochStats:
         """Make one pass over the positives, in a fresh order."""
         start = time.perf_counter()
-        keys = Permutation.of(
-            len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
-        ).keys
         self._scratch.totals_3[:] = 0
-        self._steps = at_rate(self._steps, self.system.optimizer.rate(epoch))
-        if self._proposal is None:
-            self._proposal = CPU.draw(self.system, self._draw_settings)
-        self._run_batches(
-            np.array(keys, np.uint64),
-            tail(Stream.NEGATIVES, epoch),
-            tail(Stream.DEAL, epoch),
-            self.steps_done,
-            self._rows,
-            self._known,
-            self._order,
-            self._proposal,
-            self._scores,
-            self._loss,
-            self._steps,
-            self._tables,
-            self._scratch,
-        )
+        self._run_batches(self._loop(epoch))
         self.steps_done += self._batches
         self._unpack()
         loss, effective, unanswered = self._scratch.totals_3.tolist()
         if not math.isfinite(loss):
             raise host.diverged(f"the loss became {loss / self._n_rows}", self.system, epoch)
         return host.mean_stats(self.system, self._n_rows, start, loss, effective, unanswered)
+
+    def _loop(self, epoch: int) -> Loop:
+        """Return what the compiled loop reads and writes in an epoch."""
+        from sdgar.kernels.numba.epoch import Loop
+
+        order = Permutation.of(
+            len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
+        )
+        if self._proposal is None:
+            self._proposal = CPU.draw(self.system, self._draw_settings)
+        return Loop(
+            keys=np.array(order.keys, np.uint64),
+            tail=tail(Stream.NEGATIVES, epoch),
+            deal=tail(Stream.DEAL, epoch),
+            steps_before=self.steps_done,
+            rows=self._rows,
+            known=self._known,
+            order=self._order,
+            proposal=self._proposal,
+            scores=self.items.scores,
+            loss=self._loss,
+            steps=at_rate(self._steps, self.system.optimizer.rate(epoch)),
+            tables=self._tables,
+            scratch=self._scratch,
+        )
 
     @property
     def _draw_settings(self) -> DrawSettings:
@@ -157,19 +164,19 @@ class FusedCpuEngine:
     def _batches(self) -> int:
         return -(-len(self._visits) // self._batch)
 
-    def _run_batches(self, *args: Any) -> None:
+    def _run_batches(self, loop: Loop) -> None:
         """Run all batches, each stretch of them by as many threads as have a core by then."""
         from sdgar.kernels.numba.epoch import run_batches
-        from sdgar.kernels.records import records_of
+        from sdgar.kernels.records import Record
 
-        records = tuple(records_of(args))
+        record = Record(loop)
         own_T = self._thread_scratch(cores.threads())
-        self._compile(own_T, *records)
+        self._compile(own_T, record)
         done = 0
         while done < self._batches:
             upto = min(done + self._stretch, self._batches)
             start = time.perf_counter()
-            run_batches(done, upto, own_T[: cores.threads_now(len(own_T))], *records)
+            run_batches(done, upto, own_T[: cores.threads_now(len(own_T))], record)
             seconds = time.perf_counter() - start
             self._stretch = max(1, round(_STRETCH * (upto - done) / seconds))
             done = upto
@@ -190,14 +197,14 @@ class FusedCpuEngine:
             )
         return self._own_T[:threads]
 
-    def _compile(self, own_T: list[Record], *records: Any) -> None:
+    def _compile(self, own_T: list[Record], loop: Record) -> None:
         """Compile the loop before it is timed, which is once for an engine."""
         from sdgar.kernels.cache import note
         from sdgar.kernels.numba.epoch import run_batches
 
         if not self._compiled:
             with _without_garbage_collection():
-                run_batches(0, 0, own_T[:1], *records)
+                run_batches(0, 0, own_T[:1], loop)
             note(f"epoch.{variants_of(self.system)}")
             self._compiled = True
 
@@ -232,11 +239,11 @@ class FusedCpuEngine:
 
     def items_drawn(self) -> Any:
         """Return the tables of items that negatives are drawn from, without the users' tables."""
-        return CPU.without_users(self._proposal, self.system)
+        return without_users(self._proposal)
 
     def draw_items(self, drawn: Any) -> None:
         """Draw from the tables of items of another engine, whose generator has the same ones."""
-        self._proposal = CPU.for_users(drawn, self.system, self._draw_settings)
+        self._proposal = for_users(drawn, self.system, self._draw_settings)
 
     def _arrays(self) -> dict[str, NDArray[np.float32]]:
         """Return all tables that training changes, by their names in a checkpoint."""

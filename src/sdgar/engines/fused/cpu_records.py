@@ -8,26 +8,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.discriminators.bounded import Cosine, MetricModel
-from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.bounded import Cosine
 from sdgar.engines import host
 from sdgar.engines.fused.plan import CPU
-from sdgar.engines.fused.records import all_minus_one, packed
+from sdgar.engines.fused.records import DrawSettings, all_minus_one, lined_up, packed
 from sdgar.engines.visits import STRIDES, Visits
 from sdgar.machine.memory import aligned
 from sdgar.maths.rng import Permutation
-from sdgar.samplers.dislikes import WithDislikes
+from sdgar.samplers.decomposable import Decomposable
 
 if TYPE_CHECKING:
     from sdgar.contracts import System
     from sdgar.data.interactions import Interactions
+    from sdgar.discriminators.factorization import Embeddings
     from sdgar.kernels.numba.contexts import Summed, Tables
     from sdgar.kernels.numba.epoch import Scratch
     from sdgar.kernels.numba.known import Known
     from sdgar.kernels.numba.moves import Steps
     from sdgar.kernels.numba.visits import Order, Rows
-
-Model = MatrixFactorization | MetricModel | Cosine
 
 _BITS_OF_PAIRS = 64
 """The most bits a known positive for which all pairs of a context and an item have one."""
@@ -123,14 +121,14 @@ def summed(name: str, step: Any) -> dict[str, NDArray[np.float32]]:
     return {name: step.sum_R} if hasattr(step, "sum_R") else {}
 
 
-def items_of(model: Model, system: System) -> Items:
+def items_of(model: Embeddings, system: System) -> Items:
     """Copy the vectors and biases of items."""
     step, bias_step = (CPU.step(system, model.n_items) for _ in range(2))
     scores = CPU.score(system, step.columns)
     return Items(packed(model.item_ID, step.columns), step, bias_step, scores)
 
 
-def steps_of(model: Model, system: System, items: Items) -> Steps:
+def steps_of(model: Embeddings, system: System, items: Items) -> Steps:
     """Make the steps of each table, with the state that the table does not hold itself."""
     from sdgar.kernels.numba.moves import Steps
 
@@ -148,7 +146,7 @@ def at_rate(steps: Steps, rate: float) -> Steps:
     return steps._replace(user=user, item=item, bias=bias)
 
 
-def tables_of(model: Model, items: Items) -> Tables | Summed:
+def tables_of(model: Embeddings, items: Items) -> Tables | Summed:
     """Return tables with a copy of the vectors of contexts, or of the values of their fields."""
     from sdgar.kernels.numba.contexts import Summed, Tables
 
@@ -163,11 +161,11 @@ def tables_of(model: Model, items: Items) -> Tables | Summed:
         field_VCD=vectors,
         place_UF=model.place_UF.numpy().astype(np.int32),
         inverse_U=aligned((n_users,)),
-        directions=isinstance(model, Cosine),
+        directions=type(model) is Cosine,
     )
 
 
-def scratch_of(model: Model, system: System, visits: int) -> Scratch:
+def scratch_of(model: Embeddings, system: System, visits: int) -> Scratch:
     """Allocate what threads exchange within a batch of so many visits."""
     from sdgar.kernels.numba.epoch import Scratch
 
@@ -190,19 +188,29 @@ def scratch_of(model: Model, system: System, visits: int) -> Scratch:
     )
 
 
+def for_users(drawn: Any, system: System, settings: DrawSettings) -> Any:
+    """Return a sampler lowered for the CPU with the users of this system, for the same items."""
+    drawn = drawn._replace(**settings._asdict())
+    if type(system.sampler) is not Decomposable:
+        return drawn
+    bins, x_UK = system.sampler.state_of.bin_RN.reshape(-1), system.sampler.x_UK
+    return drawn._replace(state_bins=lined_up(bins), x_UK=lined_up(x_UK))
+
+
+def without_users(drawn: Any) -> Any:
+    """Return a sampler lowered for the CPU without users, which gets others later."""
+    tables = {name: getattr(drawn, name, None) for name in ("state_bins", "x_UK")}
+    return drawn._replace(
+        **{n: table[:0].copy() for n, table in tables.items() if table is not None}
+    )
+
+
 def variants_of(system: System) -> str:
     """Name what the loop is compiled for."""
-    parts: tuple[Any, ...] = (
-        system.discriminator,
-        system.sampler,
-        system.objective,
-        system.optimizer,
-    )
+    model = system.discriminator
+    parts = (model, system.sampler, system.objective, system.optimizer)
     names = [type(part).__name__ for part in parts]
-    if isinstance(system.sampler, WithDislikes):
-        names.append(type(system.sampler.base).__name__)
-    if isinstance(system.discriminator, Cosine) and system.discriminator.bias_I is not None:
-        names.append("bias")
-    if getattr(system.discriminator, "place_UF", None) is not None:
-        names.append("fields")
+    if (base := getattr(system.sampler, "base", None)) is not None:
+        names.append(type(base).__name__)
+    names += [name for name in ("bias_I", "place_UF") if getattr(model, name, None) is not None]
     return "-".join(names)

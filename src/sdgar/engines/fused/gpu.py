@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 import torch
@@ -17,15 +17,16 @@ from torch import Tensor
 from sdgar.contracts import Health, System
 from sdgar.engines import host
 from sdgar.engines.fused.gpu_launch import draw_chunk, run_steps
-from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables, Model
+from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables
 from sdgar.engines.fused.plan import GPU
-from sdgar.engines.fused.records import THETA_LIMIT, Draw
+from sdgar.engines.fused.records import THETA_LIMIT
 from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation, Stream, tail
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
+    from sdgar.discriminators.factorization import Embeddings
 
 _MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM, _MOST_NUMBERS = 64, 32, 512, 1 << 14
 """The limits of what a kernel can hold of a visit in registers; the last one bounds the numbers of
@@ -59,17 +60,13 @@ class FusedGpuEngine:
         """The system whose epochs are run."""
         self._seed = seed
         self._device = device
-        model = system.discriminator.to(device)
-        assert isinstance(model, Model)
-        self._model = model
+        self._model = cast("Embeddings", system.discriminator.to(device))
         system.sampler.to(device)
         self._scores, self._loss, self._step = GPU.score(system), GPU.loss(system), GPU.step(system)
         if not isinstance(data, GpuRows):
             data = GpuRows.of(data, system.positives_per_visit, device)
         self._rows = data
-        self._tables = (
-            gpu_tables_of(system, Capacity.of(self._rows), device) if tables is None else tables
-        )
+        self._tables = tables or GpuTables(system, Capacity.of(self._rows), device)
         self._scale = self._tables.scale(self._rows)
         self._numbers = self._numbers_of(0).to(device)
         self.steps_done = 0
@@ -88,11 +85,6 @@ class FusedGpuEngine:
     def deterministic(cls, device: torch.device) -> bool:
         """Return True: sums are of integers, so their order does not matter."""
         return True
-
-    def _drawn_from(self) -> Draw:
-        """Lower the sampler, with its tables as they are now."""
-        draw: Draw = GPU.draw(self.system)
-        return draw
 
     @torch.no_grad()
     def run_epoch(self, epoch: int) -> EpochStats:
@@ -160,8 +152,8 @@ class FusedGpuEngine:
 
     def _draw(self, start: int) -> None:
         """Fill the chunk that begins at a place of the epoch's order."""
-        drawn = self._drawn_from()
-        draw_chunk(self._tables, self._rows, drawn, self._numbers, seed=self._seed, start=start)
+        draw = GPU.draw(self.system)  # its tables as they are now
+        draw_chunk(self._tables, self._rows, draw, self._numbers, seed=self._seed, start=start)
 
     def _run_chunk(self) -> None:
         if self._device.type == "cpu":
@@ -187,7 +179,7 @@ class FusedGpuEngine:
         return graph
 
     def _run_steps(self, n_steps: int) -> None:
-        parts = self._drawn_from().pick, self._scores, self._loss, self._step
+        parts = GPU.draw(self.system).pick, self._scores, self._loss, self._step
         run_steps(self._tables, *parts, l2=self.system.l2, scale=self._scale, n_steps=n_steps)
 
     def users(self) -> dict[str, Tensor]:
@@ -216,12 +208,6 @@ class FusedGpuEngine:
         self.system.sampler.load_state(
             {name: tensor.to(self._device) for name, tensor in parts.sampler.items()}
         )
-
-
-def gpu_tables_of(system: System, capacity: Capacity, device: torch.device) -> GpuTables:
-    """Allocate the tables for the epochs of a system."""
-    parts = GPU.draw(system), GPU.score(system), GPU.loss(system), GPU.step(system)
-    return GpuTables(system, capacity, parts, device=device)
 
 
 def _why_not(system: System, device: torch.device) -> str | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from sdgar.discriminators.bounded import Cosine, MetricModel
-from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines import host
+from sdgar.engines.fused.plan import GPU
 from sdgar.engines.visits import STRIDES
 
 if TYPE_CHECKING:
@@ -19,10 +18,11 @@ if TYPE_CHECKING:
 
     from sdgar.contracts import System
     from sdgar.data.interactions import Interactions
-    from sdgar.engines.fused.records import Draw, Loss, Scores, Step
+    from sdgar.discriminators.factorization import Embeddings
+    from sdgar.engines.fused.records import Draw, Loss, Step
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GpuRows:
     """The training positives, context by context, and their visits; see ``engines/visits.py``."""
 
@@ -93,8 +93,6 @@ class GpuRows:
         )  # fmt: skip
 
 
-Model = MatrixFactorization | MetricModel | Cosine
-
 NUMBERS_AHEAD = 1 << 25
 """The number of positives and negatives that are drawn at once."""
 MOST_STEPS = 2048
@@ -157,23 +155,19 @@ class GpuTables:
     first rows, and items the rows after the largest possible number of contexts.
     """
 
-    def __init__(
-        self,
-        system: System,
-        capacity: Capacity,
-        parts: tuple[Draw, Scores, Loss, Step],
-        *,
-        device: torch.device,
-    ) -> None:
-        draw, scores, loss, step = parts
-        assert isinstance(system.discriminator, Model)
+    def __init__(self, system: System, capacity: Capacity, device: torch.device) -> None:
+        """Allocate the tables for the epochs of a system."""
+        draw, scores, loss, step = (
+            GPU.draw(system), GPU.score(system), GPU.loss(system), GPU.step(system)
+        )  # fmt: skip
+        model = cast("Embeddings", system.discriminator)
         self.device = device
         self.positives, self.negatives = system.positives_per_visit, system.n_negatives
         self.drawn = self.negatives * draw.candidates
-        self.n_users, self.n_items = capacity.users, system.discriminator.n_items
+        self.n_users, self.n_items = capacity.users, model.n_items
         self.strides = torch.tensor(STRIDES, device=device)
         self._plan_steps(system.visits_per_step, capacity.visits)
-        self._make_tables(system.discriminator, step)
+        self._make_tables(model, step)
         self._make_chunk(draw, loss, weighted=capacity.weighted)
         self._of_scale = system.visits_per_step * self.positives, loss.slope_limit, scores.steepest
         self.tiles = Tiles.of(
@@ -202,7 +196,7 @@ class GpuTables:
         chunks = -(-n_steps // most)
         self.chunk_steps = -(-n_steps // chunks)
 
-    def _make_tables(self, model: Model, step: Step) -> None:
+    def _make_tables(self, model: Embeddings, step: Step) -> None:
         """Allocate the parameters, their moments, and the sums of their gradients."""
         self.dim = model.user_UD.shape[1]
         n_rows = self.n_users + self.n_items
@@ -214,7 +208,13 @@ class GpuTables:
         self.grad_L = self._zeros(entries, dtype=torch.int64)
         self.touch_L = self._zeros(entries, dtype=torch.int32)
         self.moved_L = self._zeros(entries, dtype=torch.int32)
-        self.wide = max(n_rows, entries) * self.dim >= 2**31
+        wide = max(n_rows, entries) * self.dim >= 2**31
+        p, n = self.positives, self.negatives
+        self.constants = {
+            "P": p, "PP": power(p), "N": n, "NN": power(n), "D": self.dim, "DD": power(self.dim),
+            "HAS_BIAS": self.has_bias, "WIDE": wide,
+        }  # fmt: skip
+        """The constants of the kernels of a step."""
         self.moments: dict[str, Tensor] = {}
         for name in step.moments:
             shape = (n_rows,) if step.one_a_row else (n_rows, self.dim)
@@ -245,14 +245,14 @@ class GpuTables:
         most = positives * most_weight * (slope_limit + 1) * steepest
         return 2.0 ** (62 - math.ceil(math.log2(most)))
 
-    def copy_from(self, model: Model) -> None:
+    def copy_from(self, model: Embeddings) -> None:
         """Copy the parameters of the discriminator, which is authoritative between epochs."""
         self.theta_RD[: len(model.user_UD)] = model.user_UD
         self.theta_RD[self.n_users :] = model.item_ID
         if model.bias_I is not None:
             self.bias_I.copy_(model.bias_I)
 
-    def copy_to(self, model: Model) -> None:
+    def copy_to(self, model: Embeddings) -> None:
         """Copy the parameters back to the discriminator."""
         model.user_UD.copy_(self.theta_RD[: len(model.user_UD)])
         model.item_ID.copy_(self.theta_RD[self.n_users :])

@@ -13,16 +13,24 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdgar.discriminators.bounded import Cosine, MetricModel
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.engines import host
-from sdgar.engines.fused.records import Draw, Loss, Pick, Scores, Step, lined_up, packed
+from sdgar.engines.fused.records import (
+    Draw,
+    DrawSettings,
+    Loss,
+    Pick,
+    Scores,
+    Step,
+    lined_up,
+    packed,
+)
 from sdgar.machine.memory import aligned
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.maths.rng import Stream, tail
@@ -52,7 +60,9 @@ class Plan:
     """The lowerings of one engine, by the class of a part."""
 
     package: str
-    """The package of the kernels; each package has the same modules."""
+    """The package of the kernels."""
+    modules: tuple[str, ...]
+    """The modules of the package that have code for parts."""
     code: str
     """The name of the engine's code, in sentences about parts that it has no code for."""
     scores: Mapping[type, Lower]
@@ -68,39 +78,30 @@ class Plan:
 
     def misfit(self, system: System) -> str | None:
         """Return why the engine has no code for the parts of a system; None if it has."""
-        known = {
-            "discriminator": self.scores.keys(),
-            "sampler": self.draws.keys(),
-            "objective": self.losses.keys(),
-            "optimizer": self.steps.keys(),
-        }
-        if (why := host.uncovered(system, known, self.code)) is not None:
-            return why
+        for name, table in (
+            ("discriminator", self.scores),
+            ("sampler", self.draws),
+            ("objective", self.losses),
+            ("optimizer", self.steps),
+        ):
+            kind = type(getattr(system, name))
+            if kind not in table:
+                known = _names(table)
+                return f"it has no {self.code} for the {name} {kind.__name__} (only for {known})"
         base = getattr(system.sampler, "base", None)
-        if isinstance(system.sampler, WithDislikes) and type(base) not in self.mixed_with_dislikes:
-            names = ", ".join(one.__name__ for one in self.mixed_with_dislikes)
+        if base is not None and type(base) not in self.mixed_with_dislikes:
+            names = _names(self.mixed_with_dislikes)
             return f"it mixes dislikes with {names} only, not with {type(base).__name__}"
-        if isinstance(system.discriminator, MetricModel) and system.l2 > 0:
+        discriminator = type(system.discriminator)
+        if discriminator is MetricModel and system.l2 > 0:
             return "it has no code for the covariances of a metric's axes, only for a weight of 0"
-        by_factors = isinstance(system.discriminator, MatrixFactorization)
-        if system.sampler.uses_scores and not by_factors:
+        if discriminator is not MatrixFactorization and system.sampler.uses_scores:
             return "its samplers that read scores have code for factorization only"
         return None
 
     def draw(self, system: System, *args: Any) -> Any:
         """Lower the sampler, with its tables as they are now."""
         return self._lower(self.draws, system.sampler, *args)
-
-    def for_users(self, drawn: Any, system: System, settings: DrawSettings) -> Any:
-        """Return a lowered sampler with the users of this system, whose items are the same."""
-        users = _users_of(system.sampler) if isinstance(system.sampler, Decomposable) else {}
-        return drawn._replace(**settings._asdict(), **users)
-
-    def without_users(self, drawn: Any, system: System) -> Any:
-        """Return a lowered sampler without users, which gets others later."""
-        if not isinstance(system.sampler, Decomposable):
-            return drawn
-        return drawn._replace(**{name: drawn._asdict()[name][:0].copy() for name in _OF_USERS})
 
     def score(self, system: System, *args: Any) -> Any:
         """Lower the discriminator."""
@@ -115,24 +116,16 @@ class Plan:
         return self._lower(self.steps, system.optimizer, *args)
 
     def _lower(self, table: Mapping[type, Lower], part: object, *args: Any) -> Any:
-        for module in ("draws", "picks", "scores", "losses", "steps"):
+        for module in self.modules:
             importlib.import_module(f"{self.package}.{module}")
         return table[type(part)](sys.modules[self.package], part, *args)
 
 
+def _names(kinds: Iterable[type]) -> str:
+    return ", ".join(kind.__name__ for kind in kinds)
+
+
 # The CPU. Lowerings give the named tuples of ``kernels/numba``, which have the same class names.
-
-
-class DrawSettings(NamedTuple):
-    """The first fields of every proposal on the CPU: negatives a visit, the seed, and the items."""
-
-    n: int
-    seed: np.uint64
-    n_items: int
-
-
-def _cpu_uniform(k: Any, sampler: Uniform, settings: DrawSettings) -> Any:
-    return k.draws.Uniform(*settings)
 
 
 def _cpu_popularity(k: Any, sampler: Popularity, settings: DrawSettings) -> Any:
@@ -149,17 +142,9 @@ def _cpu_decomposable(k: Any, sampler: Decomposable, settings: DrawSettings) -> 
         n_states=sampler.state_of.n,
         item_bins=lined_up(sampler.item_of.bin_RN.reshape(-1)),
         y_IK=lined_up(sampler.y_IK),
-        **_users_of(sampler),
+        state_bins=lined_up(sampler.state_of.bin_RN.reshape(-1)),
+        x_UK=lined_up(sampler.x_UK),
     )
-
-
-_OF_USERS = ("state_bins", "x_UK")
-
-
-def _users_of(sampler: Decomposable) -> dict[str, Any]:
-    """Return the tables of a generator that have a row for each context."""
-    tables = sampler.state_of.bin_RN.reshape(-1), sampler.x_UK
-    return dict(zip(_OF_USERS, map(lined_up, tables), strict=True))
 
 
 def _cpu_rank_by_factor(k: Any, sampler: RankByFactor, settings: DrawSettings) -> Any:
@@ -186,23 +171,6 @@ def _cpu_with_dislikes(k: Any, sampler: WithDislikes, settings: DrawSettings) ->
     )
 
 
-def _cpu_hardest_of(k: Any, sampler: HardestOf, settings: DrawSettings) -> Any:
-    return k.picks.HardestOf(*settings, candidates=sampler.candidates)
-
-
-def _cpu_first_violation(k: Any, sampler: FirstViolation, settings: DrawSettings) -> Any:
-    margin = np.float32(sampler.margin)
-    return k.picks.FirstViolation(*settings, candidates=sampler.max_tries, margin=margin)
-
-
-def _cpu_matrix_factorization(k: Any, model: MatrixFactorization, columns: int) -> Any:
-    return k.scores.MatrixFactorization(packed(model.bias_I, columns))
-
-
-def _cpu_metric(k: Any, model: MetricModel, columns: int) -> Any:
-    return k.scores.Metric()
-
-
 def _cpu_cosine(k: Any, model: Cosine, columns: int) -> Any:
     over_tau = np.float32(1 / model.tau)
     if model.bias_I is None:
@@ -210,33 +178,9 @@ def _cpu_cosine(k: Any, model: Cosine, columns: int) -> Any:
     return k.scores.BiasedCosine(over_tau, packed(model.bias_I, columns))
 
 
-def _cpu_pairwise_logistic(k: Any, objective: PairwiseLogistic) -> Any:
-    return k.losses.PairwiseLogistic()
-
-
-def _cpu_logistic(k: Any, objective: Logistic) -> Any:
-    return k.losses.Logistic()
-
-
 def _cpu_weighted_logistic(k: Any, objective: WeightedLogistic) -> Any:
     through = 0.0 if objective.hold_weights else 1 / objective.temperature
     return k.losses.WeightedLogistic(np.float32(objective.temperature), np.float32(through))
-
-
-def _cpu_warp_hinge(k: Any, objective: WarpHinge) -> Any:
-    return k.losses.WarpHinge(objective.n_items, np.float32(objective.margin))
-
-
-def _cpu_cml_hinge(k: Any, objective: CmlHinge) -> Any:
-    return k.losses.CmlHinge(objective.n_items, np.float32(objective.margin))
-
-
-def _cpu_sampled_softmax(k: Any, objective: SampledSoftmax) -> Any:
-    return k.losses.SampledSoftmax(np.float32(objective.rho))
-
-
-def _cpu_sgd(k: Any, optimizer: SGD, n_rows: int) -> Any:
-    return k.steps.SGD(np.float32(optimizer.learning_rate))
 
 
 def _cpu_lazy_adam(k: Any, optimizer: LazyAdam, n_rows: int) -> Any:
@@ -253,40 +197,49 @@ def _cpu_row_adagrad(k: Any, optimizer: RowAdagrad, n_rows: int) -> Any:
 
 CPU = Plan(
     package="sdgar.kernels.numba",
+    modules=("draws", "alias_draws", "picks", "scores", "losses", "steps"),
     code="code",
     scores={
-        MatrixFactorization: _cpu_matrix_factorization,
-        MetricModel: _cpu_metric,
+        MatrixFactorization: lambda k, model, columns: k.scores.MatrixFactorization(
+            packed(model.bias_I, columns)
+        ),
+        MetricModel: lambda k, model, columns: k.scores.Metric(),
         Cosine: _cpu_cosine,
     },
     draws={
-        Uniform: _cpu_uniform,
+        Uniform: lambda k, sampler, settings: k.draws.Uniform(*settings),
         Popularity: _cpu_popularity,
         PopularityMix: _cpu_popularity,
         Decomposable: _cpu_decomposable,
         RankByFactor: _cpu_rank_by_factor,
-        HardestOf: _cpu_hardest_of,
-        FirstViolation: _cpu_first_violation,
+        HardestOf: lambda k, sampler, settings: k.picks.HardestOf(*settings, sampler.candidates),
+        FirstViolation: lambda k, sampler, settings: k.picks.FirstViolation(
+            *settings, sampler.max_tries, np.float32(sampler.margin)
+        ),
         WithDislikes: _cpu_with_dislikes,
     },
     losses={
-        PairwiseLogistic: _cpu_pairwise_logistic,
-        Logistic: _cpu_logistic,
+        PairwiseLogistic: lambda k, objective: k.losses.PairwiseLogistic(),
+        Logistic: lambda k, objective: k.losses.Logistic(),
         WeightedLogistic: _cpu_weighted_logistic,
-        WarpHinge: _cpu_warp_hinge,
-        CmlHinge: _cpu_cml_hinge,
-        SampledSoftmax: _cpu_sampled_softmax,
+        WarpHinge: lambda k, objective: k.losses.WarpHinge(
+            objective.n_items, np.float32(objective.margin)
+        ),
+        CmlHinge: lambda k, objective: k.losses.CmlHinge(
+            objective.n_items, np.float32(objective.margin)
+        ),
+        SampledSoftmax: lambda k, objective: k.losses.SampledSoftmax(np.float32(objective.rho)),
     },
-    steps={SGD: _cpu_sgd, LazyAdam: _cpu_lazy_adam, RowAdagrad: _cpu_row_adagrad},
+    steps={
+        SGD: lambda k, optimizer, n_rows: k.steps.SGD(np.float32(optimizer.learning_rate)),
+        LazyAdam: _cpu_lazy_adam,
+        RowAdagrad: _cpu_row_adagrad,
+    },
     mixed_with_dislikes=(Uniform, Popularity, Decomposable, RankByFactor),
 )
 
 
 # The GPU. The kinds of ``kernels/triton`` are named like the classes, in capitals.
-
-
-def _gpu_uniform(k: Any, sampler: Uniform) -> Draw:
-    return Draw(k.draws.UNIFORM, same_q=True)
 
 
 def _gpu_popularity(k: Any, sampler: Popularity) -> Draw:
@@ -315,35 +268,6 @@ def _gpu_rank_by_factor(k: Any, sampler: RankByFactor) -> Draw:
     )
 
 
-def _gpu_hardest_of(k: Any, sampler: HardestOf) -> Draw:
-    return Draw(k.draws.UNIFORM, pick=Pick(k.picks.HARDEST_OF, sampler.candidates))
-
-
-def _gpu_first_violation(k: Any, sampler: FirstViolation) -> Draw:
-    pick = Pick(k.picks.FIRST_VIOLATION, sampler.max_tries, sampler.margin)
-    return Draw(k.draws.UNIFORM, pick=pick)
-
-
-def _gpu_matrix_factorization(k: Any, model: MatrixFactorization) -> Scores:
-    return Scores(k.scores.MATRIX_FACTORIZATION)
-
-
-def _gpu_metric(k: Any, model: MetricModel) -> Scores:
-    return Scores(k.scores.METRIC)
-
-
-def _gpu_cosine(k: Any, model: Cosine) -> Scores:
-    return Scores(k.scores.COSINE, tau=model.tau, steepest=2 / model.tau)
-
-
-def _gpu_pairwise_logistic(k: Any, objective: PairwiseLogistic) -> Loss:
-    return Loss(k.losses.PAIRWISE_LOGISTIC)
-
-
-def _gpu_logistic(k: Any, objective: Logistic) -> Loss:
-    return Loss(k.losses.LOGISTIC)
-
-
 def _gpu_weighted_logistic(k: Any, objective: WeightedLogistic) -> Loss:
     """Lower the loss; gradients through its weights have no bound.
 
@@ -357,14 +281,6 @@ def _gpu_weighted_logistic(k: Any, objective: WeightedLogistic) -> Loss:
         slope_limit=1.0 if held else 1 + 16 / objective.temperature,
         needs_q=True,
     )
-
-
-def _gpu_warp_hinge(k: Any, objective: WarpHinge) -> Loss:
-    return _gpu_hinge(k.losses.WARP_HINGE, objective)
-
-
-def _gpu_cml_hinge(k: Any, objective: CmlHinge) -> Loss:
-    return _gpu_hinge(k.losses.CML_HINGE, objective)
 
 
 def _gpu_hinge(kind: Any, objective: WarpHinge | CmlHinge) -> Loss:
@@ -384,10 +300,6 @@ def _gpu_sampled_softmax(k: Any, objective: SampledSoftmax) -> Loss:
     )
 
 
-def _gpu_sgd(k: Any, optimizer: SGD) -> Step:
-    return Step(k.steps.SGD)
-
-
 def _gpu_lazy_adam(k: Any, optimizer: LazyAdam) -> Step:
     moments = ("first", "second")
     return Step(
@@ -401,28 +313,37 @@ def _gpu_row_adagrad(k: Any, optimizer: RowAdagrad) -> Step:
 
 GPU = Plan(
     package="sdgar.kernels.triton",
+    modules=("draws", "picks", "scores", "losses", "steps"),
     code="kernel",
     scores={
-        MatrixFactorization: _gpu_matrix_factorization,
-        MetricModel: _gpu_metric,
-        Cosine: _gpu_cosine,
+        MatrixFactorization: lambda k, model: Scores(k.scores.MATRIX_FACTORIZATION),
+        MetricModel: lambda k, model: Scores(k.scores.METRIC),
+        Cosine: lambda k, model: Scores(k.scores.COSINE, tau=model.tau, steepest=2 / model.tau),
     },
     draws={
-        Uniform: _gpu_uniform,
+        Uniform: lambda k, sampler: Draw(k.draws.UNIFORM, same_q=True),
         Popularity: _gpu_popularity,
         PopularityMix: _gpu_popularity,
         Decomposable: _gpu_decomposable,
         RankByFactor: _gpu_rank_by_factor,
-        HardestOf: _gpu_hardest_of,
-        FirstViolation: _gpu_first_violation,
+        HardestOf: lambda k, sampler: Draw(
+            k.draws.UNIFORM, pick=Pick(k.picks.HARDEST_OF, sampler.candidates)
+        ),
+        FirstViolation: lambda k, sampler: Draw(
+            k.draws.UNIFORM, pick=Pick(k.picks.FIRST_VIOLATION, sampler.max_tries, sampler.margin)
+        ),
     },
     losses={
-        PairwiseLogistic: _gpu_pairwise_logistic,
-        Logistic: _gpu_logistic,
+        PairwiseLogistic: lambda k, objective: Loss(k.losses.PAIRWISE_LOGISTIC),
+        Logistic: lambda k, objective: Loss(k.losses.LOGISTIC),
         WeightedLogistic: _gpu_weighted_logistic,
-        WarpHinge: _gpu_warp_hinge,
-        CmlHinge: _gpu_cml_hinge,
+        WarpHinge: lambda k, objective: _gpu_hinge(k.losses.WARP_HINGE, objective),
+        CmlHinge: lambda k, objective: _gpu_hinge(k.losses.CML_HINGE, objective),
         SampledSoftmax: _gpu_sampled_softmax,
     },
-    steps={SGD: _gpu_sgd, LazyAdam: _gpu_lazy_adam, RowAdagrad: _gpu_row_adagrad},
+    steps={
+        SGD: lambda k, optimizer: Step(k.steps.SGD),
+        LazyAdam: _gpu_lazy_adam,
+        RowAdagrad: _gpu_row_adagrad,
+    },
 )

@@ -108,6 +108,14 @@ class Step(NamedTuple):
     """Whether a row of parameters has one number of each moment, and not one for each."""
 
 
+class DrawSettings(NamedTuple):
+    """The first fields of every proposal on the CPU: negatives a visit, the seed, and the items."""
+
+    n: int
+    seed: np.uint64
+    n_items: int
+
+
 def lined_up(tensor: Tensor) -> NDArray[Any]:
     """Return the numbers of a constant tensor in memory that starts with a cache line.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -29,14 +27,14 @@ def build(mass_RN: Tensor, word: torch.dtype) -> Tensor:
 
 
 @inner
-def _next_heavy(mass_RN: Any, full: Any, r: Any, start: Any) -> Any:
+def _next_heavy(mass_RN, full, r, start):
     while start < mass_RN.shape[1] and mass_RN[r, start] < full:
         start += 1
     return start
 
 
 @outer
-def _sweep(first: Any, last: Any, mass_RN: Any, bits: Any, bin_RN: Any) -> Any:
+def _sweep(first, last, mass_RN, bits, bin_RN):
     """Split every bin of 2^bits between its own entry and one heavy entry, in some rows.
 
     Lights (mass < 2^bits) are served in order by the current heavy; a heavy that has given more
@@ -64,13 +62,10 @@ def _sweep(first: Any, last: Any, mass_RN: Any, bits: Any, bin_RN: Any) -> Any:
                 bin_RN[r, heavy] = (np.int64(heavy if alone else after) << bits) | threshold
                 left += (mass_RN[r, after] if after < n else 0) - full
                 heavy = after
-    return None
 
 
 @outer
-def _quantize(
-    first: Any, last: Any, weight_RN: Any, top_R: Any, scale: Any, bits: Any, mass_RN: Any
-) -> Any:
+def _quantize(first, last, weight_RN, top_R, scale, bits, mass_RN):
     """Quantize rows first … last - 1."""
     n = weight_RN.shape[1]
     for r in range(first, last):
@@ -93,4 +88,3 @@ def _quantize(
                 upto = min(np.int64(part), rest)
             mass_RN[r, i] = upto + quanta - before
             before = upto + quanta
-    return None

@@ -16,8 +16,6 @@ take longer than to compute it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sdgar.kernels.compiled import inner, outer, summing
@@ -25,7 +23,7 @@ from sdgar.kernels.numba.math import exp_negative
 
 
 @summing
-def _dot(x_TE: Any, t: Any, at: Any, y_TE: Any, s: Any, other: Any, dim: Any) -> Any:
+def _dot(x_TE, t, at, y_TE, s, other, dim):
     """Return the product of ``dim`` numbers of a row of x and of a row of y."""
     total = np.float32(0)
     for d in range(dim):
@@ -34,18 +32,14 @@ def _dot(x_TE: Any, t: Any, at: Any, y_TE: Any, s: Any, other: Any, dim: Any) ->
 
 
 @inner
-def _add(out_TE: Any, t: Any, at: Any, c: Any, y_TE: Any, s: Any, other: Any, dim: Any) -> Any:
+def _add(out_TE, t, at, c, y_TE, s, other, dim):
     """Add c times ``dim`` numbers of a row of y to a row of ``out``."""
     for d in range(dim):
         out_TE[t, at + d] += c * y_TE[s, other + d]
-    return None
 
 
 @outer
-def attend(
-    first: Any, last: Any, start_S: Any, length_S: Any, x_TE: Any, bias_HL: Any, scale: Any,
-    y_TD: Any, l_TH: Any, a_SL: Any,
-) -> Any:  # fmt: skip
+def attend(first, last, start_S, length_S, x_TE, bias_HL, scale, y_TD, l_TH, a_SL):
     """Compute y and l of sequences first … last - 1; ``a_SL`` is scratch memory for scores."""
     heads, whole = bias_HL.shape[0], y_TD.shape[1]
     dim = whole // heads
@@ -70,14 +64,12 @@ def attend(
                     y_TD[t, q + d] = 0
                 for i in range(n):
                     _add(y_TD, t, q, a_SL[s, i] / total, x_TE, start + i, v, dim)
-    return None
 
 
 @outer
 def slopes(
-    first: Any, last: Any, start_S: Any, length_S: Any, x_TE: Any, bias_HL: Any, scale: Any,
-    y_TD: Any, l_TH: Any, g_TD: Any, grad_TE: Any, grad_SHL: Any,
-) -> Any:  # fmt: skip
+    first, last, start_S, length_S, x_TE, bias_HL, scale, y_TD, l_TH, g_TD, grad_TE, grad_SHL
+):
     """Add up ∇x of sequences first … last - 1, and ∇β of each of them; both begin as zeros."""
     heads, whole = bias_HL.shape[0], y_TD.shape[1]
     dim = whole // heads
@@ -98,4 +90,3 @@ def slopes(
                     _add(grad_TE, t, q, scale * slope, x_TE, o, k, dim)
                     _add(grad_TE, o, k, scale * slope, x_TE, t, q, dim)
                     _add(grad_TE, o, v, p, g_TD, t, q, dim)
-    return None

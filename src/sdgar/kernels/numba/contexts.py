@@ -6,16 +6,16 @@ u_c = Σ_f e_f(c) / ‖Σ‖       their directions: of the gradient g, e_f gets
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import often, variant
+from sdgar.kernels.compiled import by_default, often, variant
 from sdgar.kernels.numba.rows import add_row, clear_row, dot_rows, row_at, scale_row, square_root
-from sdgar.kernels.numba.scores import move_user
-from sdgar.kernels.numba.steps import move
-from sdgar.kernels.numba.threads import prefetch, prefetch_row
+from sdgar.kernels.numba.scores import move_vector
+from sdgar.kernels.numba.steps import Gradient, move
+from sdgar.kernels.numba.threads import prefetch, prefetch_vector, prefetch_whole_row
 
 
 class Tables(NamedTuple):
@@ -39,92 +39,67 @@ class Summed(NamedTuple):
     directions: bool
 
 
-def prefetch_context(tables: Any, user: Any) -> Any:
+def prefetch_context(tables, user):
     """Prefetch the vector of a context, or the places of the vectors that it is a sum of."""
 
 
-def prefetch_fields(tables: Any, user: Any) -> Any:
+@by_default
+def prefetch_fields(tables, user):
     """Prefetch the vectors that a context is a sum of."""
 
 
-def add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
+@by_default
+def add_up(tables, visits, user_V, g_D):
     """Bring u_c of visited contexts up to date; g is 0 before and afterwards."""
 
 
-def pass_to_rows(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
+def pass_to_rows(tables, user, v, place_VF, grad_VD):
     """Store which rows visit v moves, and turn the gradient of u_c into their gradients."""
 
 
-def prefetch_moved(tables: Any, row: Any) -> Any:
+def prefetch_moved(tables, row):
     """Prefetch a row that will be moved."""
 
 
 @often
-def move_row(
-    tables: Any, scores: Any, steps: Any, row: Any, g_D: Any, c: Any, grad_VD: Any, v: Any, reg: Any
-) -> Any:
-    """Move a row by its gradient g_D + c · grad_VD[v] + reg · θ; cosines ignore ``reg``."""
+def move_row(tables, scores, steps, row, by):
+    """Move a row by its ``Gradient``; cosines ignore its ``reg``."""
 
 
 @variant(prefetch_context, Tables)
-def _prefetch_vector(tables: Any, user: Any) -> Any:
-    user_UCD = tables.user_UCD
-    size = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
-    prefetch_row(user_UCD.ctypes.data, user, size, np.uint64(user_UCD.shape[2] * 4))
-    return None
-
-
-@variant(prefetch_fields, Tables)
-def _no_fields(tables: Any, user: Any) -> Any:
-    return None
-
-
-@variant(add_up, Tables)
-def _nothing_to_add(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
-    return None
+def _prefetch_vector(tables, user):
+    prefetch_vector(tables.user_UCD, user)
 
 
 @variant(pass_to_rows, Tables)
-def _to_the_context(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
+def _to_the_context(tables, user, v, place_VF, grad_VD):
     place_VF[v, 0] = user
-    return None
 
 
 @variant(prefetch_moved, Tables)
-def _prefetch_one_context(tables: Any, row: Any) -> Any:
-    size = np.uint64(tables.user_UCD.shape[1] * tables.user_UCD.shape[2] * 4)
-    prefetch_row(tables.user_UCD.ctypes.data, row, size, size)
-    return None
+def _prefetch_one_context(tables, row):
+    prefetch_whole_row(tables.user_UCD, row)
 
 
 @variant(move_row, Tables)
-def _move_context(
-    tables: Any, scores: Any, steps: Any, row: Any, g_D: Any, c: Any, grad_VD: Any, v: Any, reg: Any
-) -> Any:
-    move_user(scores, steps, tables, row, g_D, c, grad_VD, v, reg)
-    return None
+def _move_context(tables, scores, steps, row, by):
+    move_vector(scores, steps.user, tables.user_UCD, row, by)
 
 
 @variant(prefetch_context, Summed)
-def _prefetch_places(tables: Any, user: Any) -> Any:
+def _prefetch_places(tables, user):
     prefetch(row_at(tables.place_UF, user))
-    size = np.uint64(tables.user_UCD.shape[2] * 4)
-    prefetch_row(tables.user_UCD.ctypes.data, user, size, size)
-    return None
+    prefetch_whole_row(tables.user_UCD, user)
 
 
 @variant(prefetch_fields, Summed)
-def _prefetch_values(tables: Any, user: Any) -> Any:
-    field_VCD = tables.field_VCD
-    size = np.uint64(field_VCD.shape[1] * field_VCD.shape[2] * 4)
-    used = np.uint64(field_VCD.shape[2] * 4)
+def _prefetch_values(tables, user):
     for f in range(tables.place_UF.shape[1]):
-        prefetch_row(field_VCD.ctypes.data, tables.place_UF[user, f], size, used)
-    return None
+        prefetch_vector(tables.field_VCD, tables.place_UF[user, f])
 
 
 @variant(add_up, Summed)
-def _add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
+def _add_up(tables, visits, user_V, g_D):
     user_UCD, field_VCD, place_UF = tables.user_UCD, tables.field_VCD, tables.place_UF
     dim, g, one = len(g_D), g_D.ctypes.data, np.float32(1)
     for visit in range(visits):
@@ -140,31 +115,24 @@ def _add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
             tables.inverse_U[user] = inverse
         scale_row(row_at(user_UCD, user), g, inverse, dim)
     clear_row(g, dim)
-    return None
 
 
 @variant(pass_to_rows, Summed)
-def _to_the_fields(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
+def _to_the_fields(tables, user, v, place_VF, grad_VD):
     for f in range(tables.place_UF.shape[1]):
         place_VF[v, f] = tables.place_UF[user, f]
     if tables.directions:
         dim, g, u = grad_VD.shape[1], row_at(grad_VD, v), row_at(tables.user_UCD, user)
         add_row(g, u, -dot_rows(g, u, dim), dim)
         scale_row(g, g, tables.inverse_U[user], dim)
-    return None
 
 
 @variant(prefetch_moved, Summed)
-def _prefetch_one_value(tables: Any, row: Any) -> Any:
-    size = np.uint64(tables.field_VCD.shape[1] * tables.field_VCD.shape[2] * 4)
-    prefetch_row(tables.field_VCD.ctypes.data, row, size, size)
-    return None
+def _prefetch_one_value(tables, row):
+    prefetch_whole_row(tables.field_VCD, row)
 
 
 @variant(move_row, Summed)
-def _move_value(
-    tables: Any, scores: Any, steps: Any, row: Any, g_D: Any, c: Any, grad_VD: Any, v: Any, reg: Any
-) -> Any:
-    reg = np.float32(0) if tables.directions else reg
-    move(steps.user, tables.field_VCD, row, g_D, c, grad_VD, v, reg)
-    return None
+def _move_value(tables, scores, steps, row, by):
+    reg = np.float32(0) if tables.directions else by.reg
+    move(steps.user, tables.field_VCD, row, Gradient(by.g, by.c, by.u, reg))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, variant
+from sdgar.kernels.compiled import by_default, inner, variant
 from sdgar.kernels.numba.known import is_among, near_nth_unknown, nth_unknown_near
 from sdgar.kernels.numba.rng import index_and_fraction, words, words_of_all
 from sdgar.kernels.numba.threads import prefetch
@@ -23,25 +23,28 @@ that are issued at once, if they are many."""
 _EPOCH, _FRACTION = np.uint64(0xFFFFFF), np.float32(2.0**-32)
 
 
-class Drawn(NamedTuple):
-    """The negatives of some visits: whether each is accepted, its Q(j|c), and its tries."""
+class Block(NamedTuple):
+    """Some visits under way: their contexts, each with its positives and its negatives."""
 
+    visit_V: NDArray[np.int64]
+    user_V: NDArray[np.int64]
+    count_V: NDArray[np.int64]
+    """The number of positives."""
+    row_VP: NDArray[np.int64]
+    item_VP: NDArray[np.int64]
+    weight_VP: NDArray[np.float32]
     item_VN: NDArray[np.int64]
     ok_VN: NDArray[np.bool_]
+    """Whether a negative is accepted."""
     q_VN: NDArray[np.float32]
+    """Q(j|c) of the negatives, up to a constant of the visit."""
     tries_V: NDArray[np.int64]
-
-
-class Bins(NamedTuple):
-    """Places of draws in alias tables, the fraction that decides there, and the entry of the bin.
-
-    For uniform draws: the rank among the unknown items, the number of known items that are still
-    to be compared, and the place of the first of them.
-    """
-
     place_VN: NDArray[np.uint64]
+    """The places of draws in alias tables. For uniform draws, the rank among the unknown items."""
     fraction_VN: NDArray[np.uint64]
+    """The fraction that decides at that place, or how many known items are to be compared."""
     rest_VN: NDArray[np.uint64]
+    """The entry of the bin, or the place of the first of these known items."""
 
 
 class Uniform(NamedTuple):
@@ -68,44 +71,39 @@ class WithDislikes(NamedTuple):
     """What Q of the base is multiplied by, as known positives are drawn again."""
 
 
-def start_draws(
-    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
-) -> Any:
+@by_default
+def start_draws(p, known, tail, visits, block):
     """Begin to draw n negatives for each of some visits: prefetch the first bins."""
 
 
-def continue_draws(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
+@by_default
+def continue_draws(p, known, visits, block):
     """Continue draws that were begun: read the first bins, and prefetch others."""
 
 
-def finish_draws(
-    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
-) -> Any:
+def finish_draws(p, known, tail, visits, block):
     """Find the n negatives of each visit whose draws were begun, and whether each is accepted."""
 
 
-def probability(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
-    """Write Q(j|c) of the negatives into ``drawn.q_VN``, up to a constant of the visit."""
+def probability(p, known, visits, block):
+    """Write Q(j|c) of the negatives into ``block.q_VN``, up to a constant of the visit."""
 
 
 @inner
-def draw_words(p: Any, tail: Any, visits: Any, row_VP: Any, bins: Any) -> Any:
+def draw_words(p, tail, visits, block):
     """Write the first two words of each draw into place and fraction, and the others into rest."""
     for v in range(visits):
         for j in range(p.n):
-            bins.place_VN[v, j], bins.fraction_VN[v, j] = row_VP[v, 0], j
-    words_of_all(visits * p.n, p.seed, tail, bins.place_VN, bins.fraction_VN, bins.rest_VN)
-    return None
+            block.place_VN[v, j], block.fraction_VN[v, j] = block.row_VP[v, 0], j
+    words_of_all(visits * p.n, p.seed, tail, block.place_VN, block.fraction_VN, block.rest_VN)
 
 
 @variant(start_draws, Uniform)
-def _start_uniform(
-    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
-) -> Any:
+def _start_uniform(p, known, tail, visits, block):
     """Draw which of the unknown items it is, and prefetch the first probes of the search."""
     indptr_U1, address = known.indptr_U1, known.items_E.ctypes.data
-    place_VN, fraction_VN = bins.place_VN, bins.fraction_VN
-    draw_words(p, tail, visits, row_VP, bins)
+    user_V, place_VN, fraction_VN = block.user_V, block.place_VN, block.fraction_VN
+    draw_words(p, tail, visits, block)
     # The first three probes of every search are among the eighths of the known items.
     for v in range(visits):
         first = np.uint64(indptr_U1[user_V[v]])
@@ -115,101 +113,89 @@ def _start_uniform(
             place_VN[v, j], _ = index_and_fraction(unknown, place_VN[v, j], fraction_VN[v, j])
         for eighth in range(np.uint64(1), np.uint64(8)):
             prefetch(address + (first + count * eighth // np.uint64(8)) * np.uint64(4))
-    return None
 
 
 @variant(continue_draws, Uniform)
-def _continue_uniform(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
+def _continue_uniform(p, known, visits, block):
     """Search until few known items are left, and prefetch these."""
-    indptr_U1, known_E = known.indptr_U1, known.items_E
+    user_V, indptr_U1, known_E = block.user_V, known.indptr_U1, known.items_E
     address = known_E.ctypes.data
     for v in range(visits):
         first, last = indptr_U1[user_V[v]], indptr_U1[user_V[v] + 1]
         for j in range(p.n):
-            r = np.int64(bins.place_VN[v, j])
+            r = np.int64(block.place_VN[v, j])
             low, size = near_nth_unknown(known_E, first, last, r)
-            bins.rest_VN[v, j], bins.fraction_VN[v, j] = low, size
+            block.rest_VN[v, j], block.fraction_VN[v, j] = low, size
             prefetch(address + np.uint64(low) * np.uint64(4))
             prefetch(address + np.uint64(low + size) * np.uint64(4))
-    return None
 
 
 @variant(finish_draws, Uniform)
-def _finish_uniform(
-    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
-) -> Any:
+def _finish_uniform(p, known, tail, visits, block):
     """End the search; a context for which every item is known has no draw."""
-    indptr_U1, known_E = known.indptr_U1, known.items_E
-    item_VN, ok_VN = drawn.item_VN, drawn.ok_VN
+    user_V, indptr_U1, known_E = block.user_V, known.indptr_U1, known.items_E
+    item_VN, ok_VN = block.item_VN, block.ok_VN
     for v in range(visits):
         first, last = indptr_U1[user_V[v]], indptr_U1[user_V[v] + 1]
         unknown = p.n_items - (last - first)
         for j in range(p.n):
-            r, low = np.int64(bins.place_VN[v, j]), np.int64(bins.rest_VN[v, j])
-            size = np.int64(bins.fraction_VN[v, j])
+            r, low = np.int64(block.place_VN[v, j]), np.int64(block.rest_VN[v, j])
+            size = np.int64(block.fraction_VN[v, j])
             item_VN[v, j] = nth_unknown_near(known_E, first, low, size, r)
             ok_VN[v, j] = unknown > 0
             # There must be an item, as it is scored like others; ``ok`` says that it does not
             # count.
             if unknown == 0:
-                item_VN[v, j] = known.positive_E[row_VP[v, 0]]
-    return None
+                item_VN[v, j] = known.positive_E[block.row_VP[v, 0]]
 
 
 @variant(start_draws, WithDislikes)
-def _start_with_dislikes(
-    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
-) -> Any:
-    start_draws(p.base, known, tail, visits, user_V, row_VP, bins)
-    return None
+def _start_with_dislikes(p, known, tail, visits, block):
+    start_draws(p.base, known, tail, visits, block)
 
 
 @variant(continue_draws, WithDislikes)
-def _continue_with_dislikes(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
-    continue_draws(p.base, known, visits, user_V, bins)
-    return None
+def _continue_with_dislikes(p, known, visits, block):
+    continue_draws(p.base, known, visits, block)
 
 
 @variant(finish_draws, WithDislikes)
-def _finish_with_dislikes(
-    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
-) -> Any:
+def _finish_with_dislikes(p, known, tail, visits, block):
     """Draw from the base, and replace some draws by disliked items."""
-    finish_draws(p.base, known, tail, visits, user_V, row_VP, bins, drawn)
+    finish_draws(p.base, known, tail, visits, block)
+    user_V = block.user_V
     # Another stream, so that the draws of the base are the same with and without dislikes.
     own = (np.uint64(tail) & _EPOCH) | p.stream
     for v in range(visits):
         first, last = p.start_U1[user_V[v]], p.start_U1[user_V[v] + 1]
         for j in range(p.n if last > first else 0):
-            coin, high, low, _ = words(p.seed, row_VP[v, 0], j, own)
+            coin, high, low, _ = words(p.seed, block.row_VP[v, 0], j, own)
             if np.float32(coin) * _FRACTION < p.share:
                 place, _ = index_and_fraction(last - first, high, low)
-                drawn.item_VN[v, j] = p.item_D[first + np.int64(place)]
-                drawn.ok_VN[v, j] = True
-    return None
+                block.item_VN[v, j] = p.item_D[first + np.int64(place)]
+                block.ok_VN[v, j] = True
 
 
 @variant(probability, Uniform)
-def _probability_uniform(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+def _probability_uniform(p, known, visits, block):
     for v in range(visits):
-        count = known.indptr_U1[user_V[v] + 1] - known.indptr_U1[user_V[v]]
+        user = block.user_V[v]
+        count = known.indptr_U1[user + 1] - known.indptr_U1[user]
         for j in range(p.n):
-            drawn.q_VN[v, j] = np.float32(1) / np.float32(max(p.n_items - count, 1))
-    return None
+            block.q_VN[v, j] = np.float32(1) / np.float32(max(p.n_items - count, 1))
 
 
 @variant(probability, WithDislikes)
-def _probability_with_dislikes(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+def _probability_with_dislikes(p, known, visits, block):
     """(1 - p) Q + p [i ∈ D_c] / |D_c|, where the context has disliked items, and Q without."""
-    probability(p.base, known, visits, user_V, drawn)
+    probability(p.base, known, visits, block)
     for v in range(visits):
-        user = user_V[v]
+        user = block.user_V[v]
         first, last = p.start_U1[user], p.start_U1[user + 1]
         for j in range(p.n):
-            q = drawn.q_VN[v, j] * p.kept_U[user]
+            q = block.q_VN[v, j] * p.kept_U[user]
             if last > first:
                 q *= np.float32(1) - p.share
-                if is_among(p.item_D, first, last, drawn.item_VN[v, j]):
+                if is_among(p.item_D, first, last, block.item_VN[v, j]):
                     q += p.share / np.float32(last - first)
-            drawn.q_VN[v, j] = q
-    return None
+            block.q_VN[v, j] = q

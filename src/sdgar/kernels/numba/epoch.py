@@ -28,21 +28,16 @@ from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer
 from sdgar.kernels.numba.contexts import add_up, pass_to_rows
-from sdgar.kernels.numba.draws import Bins, Drawn, continue_draws, start_draws
+from sdgar.kernels.numba.draws import Block, continue_draws, start_draws
 from sdgar.kernels.numba.losses import Scored, few_slopes, gradient, weigh
 from sdgar.kernels.numba.moves import move_items, move_users, steps_at
 from sdgar.kernels.numba.picks import pick, propose
 from sdgar.kernels.numba.rows import add_row, row_at, scale_row
-from sdgar.kernels.numba.scores import (
-    factor,
-    moved_by_slopes_alone,
-    score,
-)
+from sdgar.kernels.numba.scores import factor, moved_by_slopes_alone, score
 from sdgar.kernels.numba.steps import rests
 from sdgar.kernels.numba.threads import meet, run, take
 from sdgar.kernels.numba.visits import (
     Permuted,
-    Visited,
     deliver,
     find_contexts,
     find_positives,
@@ -80,6 +75,28 @@ class Scratch(NamedTuple):
     """Loss, effective sample size and unanswered positives, summed over the epoch's rows."""
 
 
+class Loop(NamedTuple):
+    """What all threads read and write in an epoch: its numbers, the data, the parts and tables."""
+
+    keys: NDArray[np.uint64]
+    """The keys of the order of visits."""
+    tail: int
+    """The stream of the numbers that negatives are drawn by; see ``rng.words``."""
+    deal: int
+    """The stream of the numbers that deal out the positives of a context."""
+    steps_before: int
+    """The number of steps before the epoch."""
+    rows: Any
+    known: Any
+    order: Any
+    proposal: Any
+    scores: Any
+    loss: Any
+    steps: Any
+    tables: Any
+    scratch: Scratch
+
+
 class Workspace(NamedTuple):
     """What a thread needs for itself: K blocks of visits under way, and chains of entries."""
 
@@ -87,9 +104,7 @@ class Workspace(NamedTuple):
     """The place of each block in the batch."""
     count_K: NDArray[np.int64]
     """The number of visits of each block."""
-    visited_K: tuple[Visited, ...]
-    drawn_K: tuple[Drawn, ...]
-    bins_K: tuple[Bins, ...]
+    block_K: tuple[Block, ...]
     scored: Scored
     list_L: NDArray[np.int32]
     """The first entry of each chain, with as many places to sort them."""
@@ -97,82 +112,77 @@ class Workspace(NamedTuple):
     g_D: NDArray[np.float32]
 
 
+_OTHER_TYPES: dict[str, type] = {
+    "weight_VP": np.float32,
+    "ok_VN": np.bool_,
+    "q_VN": np.float32,
+    "place_VN": np.uint64,
+    "fraction_VN": np.uint64,
+    "rest_VN": np.uint64,
+}
+"""The types of the arrays of a block that are not int64."""
+
+
+def blocks(count: int, visits: int, positives: int, negatives: int) -> tuple[Block, ...]:
+    """Allocate blocks of so many visits."""
+    size = {"V": visits, "P": positives, "N": negatives}
+    return tuple(
+        Block(*(_zeros(name, _OTHER_TYPES.get(name, np.int64), size) for name in Block._fields))
+        for _ in range(count)
+    )
+
+
 def workspace(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Record:
     """Allocate what a thread needs for itself, as kernels allocate nothing."""
     visits = max(1, _BLOCK // (positives + negatives))
-    size = {
-        "K": _STAGES, "V": visits, "P": positives, "N": negatives, "D": dim,
-        "B": visits * max(positives, negatives),
-        "e": batch * max(positives + negatives, fields) + 1,
-        "L": 2 * batch * max(positives + negatives, fields) + 1,
-    }  # fmt: skip
-
-    def zeros(name: str, dtype: type) -> Any:
-        """Allocate an array whose shape is the axis letters of its name."""
-        return np.zeros([size[axis] for axis in name.rpartition("_")[2]], dtype)
-
-    def zeros_of_blocks(kind: Any, dtypes: Mapping[str, type], other: type) -> Any:
-        """Allocate what is kept of each block under way."""
-        return tuple(
-            kind(*(zeros(name, dtypes.get(name, other)) for name in kind._fields))
-            for _ in range(_STAGES)
-        )
-
+    entries = batch * max(positives + negatives, fields)
+    size = {"V": visits, "P": positives, "N": negatives, "B": visits * max(positives, negatives)}
     return Record(Workspace(
-        zeros("place_K", np.int64),
-        zeros("count_K", np.int64),
-        zeros_of_blocks(Visited, {"weight_VP": np.float32}, np.int64),
-        zeros_of_blocks(Drawn, {"ok_VN": np.bool_, "q_VN": np.float32}, np.int64),
-        zeros_of_blocks(Bins, {}, np.uint64),
-        Scored(*(zeros(name, np.float32) for name in Scored._fields)),
-        zeros("list_L", np.int32),
-        zeros("next_e", np.int32),
-        zeros("g_D", np.float32),
+        np.zeros(_STAGES, np.int64),
+        np.zeros(_STAGES, np.int64),
+        blocks(_STAGES, visits, positives, negatives),
+        Scored(*(_zeros(name, np.float32, size) for name in Scored._fields)),
+        np.zeros(2 * entries + 1, np.int32),
+        np.zeros(entries + 1, np.int32),
+        np.zeros(dim, np.float32),
     ))  # fmt: skip
 
 
+def _zeros(name: str, dtype: type, size: Mapping[str, int]) -> Any:
+    """Allocate an array whose shape is the axis letters of its name."""
+    return np.zeros([size[axis] for axis in name.rpartition("_")[2]], dtype)
+
+
 @inner
-def score_drawn(
-    block: Any, visits: Any, tail: Any, known: Any, order: Any, proposal: Any, scores: Any,
-    loss: Any, steps: Any, tables: Any, scratch: Any, visited: Any, drawn: Any, own: Any,
-) -> Any:  # fmt: skip
+def score_drawn(place, visits, loop, block, own):
     """Score visits that were looked up, with what was drawn for them before there are scores."""
-    scored = own.scored
-    user_V, row_VP, item_VP = visited.user_V, visited.row_VP, visited.item_VP
-    pos_VP, neg_VN = scored.pos_VP, scored.neg_VN
-    add_up(tables, visits, user_V, own.g_D)
-    weigh(loss, proposal, known, visits, user_V, drawn)
+    scored, pos_VP = own.scored, own.scored.pos_VP
+    add_up(loop.tables, visits, block.user_V, own.g_D)
+    weigh(loop.loss, loop, visits, block)
     for v in range(visits):
-        for i in range(order.positives):
+        for i in range(loop.order.positives):
             pos_VP[v, i] = 0
-        for i in range(visited.count_V[v]):
-            pos_VP[v, i] = score(scores, tables, user_V[v], item_VP[v, i])
-    pick(
-        proposal, scores, tables, known, tail, visits, user_V, row_VP, pos_VP, neg_VN, drawn
-    )  # fmt: skip
-    gradient(
-        loss, visits, block, visited.weight_VP, drawn, scored, scratch.loss_V,
-        scratch.effective_V,
-    )  # fmt: skip
-    _write_entries(visits, block, scores, loss, steps, tables, scratch, visited, drawn, scored)
-    return None
+        for i in range(block.count_V[v]):
+            pos_VP[v, i] = score(loop.scores, loop.tables, block.user_V[v], block.item_VP[v, i])
+    pick(loop.proposal, loop, visits, block, scored)
+    gradient(loop.loss, visits, place, block, scored, loop.scratch)
+    _write_entries(visits, place, loop, block, scored)
 
 
 @inner
-def score_all(
-    threads: Any, barrier_5: Any, visits: Any, source: Any, tail: Any, deal: Any,
-    rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any, steps: Any,
-    tables: Any, scratch: Any, own: Any,
-) -> Any:  # fmt: skip
+def score_all(threads, barrier_5, visits, source, loop, own):
     """Score the visits of a batch that this thread gets.
 
     Blocks of visits are under way, each at another stage. A stage prefetches the cache lines that
     the next one reads, and while they arrive, other blocks have their turn.
     """
-    place_K, count_K = own.place_K, own.count_K
-    block, p, n = len(own.visited_K[0].visit_V), order.positives, proposal.n
-    # One thread takes the whole batch, so that its stages fill and drain only once.
-    size = max(1, part_of(visits, threads, block))
+    place_K, count_K, block_K = own.place_K, own.count_K, own.block_K
+    proposal, known, tail = loop.proposal, loop.known, loop.tail
+    most, entries = len(block_K[0].visit_V), loop.order.positives + proposal.n
+    parts = threads * _PARTS * most
+    size = max(1, (visits + parts - 1) // parts * most)
+    if threads == 1:  # it takes the whole batch, so that its stages fill and drain only once
+        size = max(1, visits)
     # An empty block costs a stage next to nothing, so no stage checks whether a block has come so
     # far.
     for k in range(_STAGES):
@@ -187,60 +197,47 @@ def score_all(
         # Every turn brings each block one stage further; block k of an earlier turn comes later.
         k = turn % _STAGES
         place_K[k] = here
-        count_K[k] = 0 if over else min(block, end - here)
+        count_K[k] = 0 if over else min(most, end - here)
         here += count_K[k]
-        visited = own.visited_K[k]
-        name_visits(source, order, place_K[k], count_K[k], visited.visit_V)
-        prefetch_visits(count_K[k], order, rows, visited)
+        name_visits(source, loop.order, place_K[k], count_K[k], block_K[k].visit_V)
+        prefetch_visits(count_K[k], loop, block_K[k])
 
         k = (turn + _STAGES - 1) % _STAGES
-        find_contexts(count_K[k], order, rows, known, tables, own.visited_K[k])
+        find_contexts(count_K[k], loop, block_K[k])
 
         k = (turn + _STAGES - 2) % _STAGES
-        visited, bins = own.visited_K[k], own.bins_K[k]
-        find_rows(count_K[k], deal, order, rows, known, tables, visited)
-        start_draws(proposal, known, tail, count_K[k], visited.user_V, visited.row_VP, bins)
+        find_rows(count_K[k], loop, block_K[k])
+        start_draws(proposal, known, tail, count_K[k], block_K[k])
 
         k = (turn + _STAGES - 3) % _STAGES
-        visited, bins = own.visited_K[k], own.bins_K[k]
-        find_positives(count_K[k], rows, scores, tables, visited)
-        continue_draws(proposal, known, count_K[k], visited.user_V, bins)
+        find_positives(count_K[k], loop, block_K[k])
+        continue_draws(proposal, known, count_K[k], block_K[k])
 
         k = (turn + _STAGES - 4) % _STAGES
-        visited, bins, drawn = own.visited_K[k], own.bins_K[k], own.drawn_K[k]
-        propose(
-            proposal, scores, tables, known, tail, count_K[k], visited.user_V, visited.row_VP,
-            bins, drawn,
-        )  # fmt: skip
+        propose(proposal, loop, count_K[k], block_K[k])
 
         k = (turn + _STAGES - 5) % _STAGES
-        score_drawn(
-            place_K[k], count_K[k], tail, known, order, proposal, scores, loss, steps, tables,
-            scratch, own.visited_K[k], own.drawn_K[k], own,
-        )  # fmt: skip
-        deliver(source, place_K[k], place_K[k] + count_K[k], p + n, scratch)
+        score_drawn(place_K[k], count_K[k], loop, block_K[k], own)
+        deliver(source, place_K[k], place_K[k] + count_K[k], entries, loop.scratch)
         turn += 1
-    return None
 
 
 @inner
-def _write_entries(
-    visits: Any, first: Any, scores: Any, loss: Any, steps: Any, tables: Any, scratch: Any,
-    visited: Any, drawn: Any, scored: Any,
-) -> Any:  # fmt: skip
+def _write_entries(visits, first, loop, block, scored):
     """Write what the shares of rows need: entries, u_c, and its gradient Σ slope · v.
 
     A negative without a slope is no entry where nothing else would move it.
     """
+    tables, scratch = loop.tables, loop.scratch
     user_UCD, item_ICD = tables.user_UCD, tables.item_ICD
     u_VD, grad_VD, item_e, slope_e = scratch.u_VD, scratch.grad_VD, scratch.item_e, scratch.slope_e
-    item_VP, item_VN, ok_VN = visited.item_VP, drawn.item_VN, drawn.ok_VN
+    item_VP, item_VN, ok_VN = block.item_VP, block.item_VN, block.ok_VN
     slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
     dim, p, n = user_UCD.shape[2], item_VP.shape[1], item_VN.shape[1]
-    s, a, look = p + n, factor(scores), few_slopes(loss)
-    drop = moved_by_slopes_alone(scores) and rests(steps.item)
+    s, a, look = p + n, factor(loop.scores), few_slopes(loop.loss)
+    drop = moved_by_slopes_alone(loop.scores) and rests(loop.steps.item)
     for v in range(visits):
-        b, user, count = first + v, visited.user_V[v], visited.count_V[v]
+        b, user, count = first + v, block.user_V[v], block.count_V[v]
         scratch.count_V[b] = count
         grad = row_at(grad_VD, b)
         # A copy, because the row may move before the last item of the batch has used it.
@@ -264,20 +261,10 @@ def _write_entries(
             add_row(grad, row_at(item_ICD, item), slope_neg_VN[v, j] * a, dim)
         scratch.answered_V[b] = answered
         pass_to_rows(tables, user, b, scratch.place_VF, grad_VD)
-    return None
 
 
 @inner
-def part_of(visits: Any, threads: Any, block: Any) -> Any:
-    """Return how many visits of a batch are taken at once: some whole blocks."""
-    if threads == 1:
-        return visits
-    parts = threads * _PARTS * block
-    return (visits + parts - 1) // parts * block
-
-
-@inner
-def count_up(t: Any, visits: Any, scratch: Any) -> Any:
+def count_up(t, visits, scratch):
     """Return the number of positives of a batch; thread 0 adds to the sums of the epoch."""
     # Every thread counts: that takes less time than to wait for the number of another one.
     positives = 0
@@ -292,63 +279,33 @@ def count_up(t: Any, visits: Any, scratch: Any) -> Any:
     return positives
 
 
-@inner
-def _move_all(
-    threads: Any, barrier_5: Any, step: Any, positives: Any, p: Any, n: Any,
-    scores: Any, steps: Any, tables: Any, visits: Any, scratch: Any, own: Any,
-) -> Any:  # fmt: skip
-    """Step the items and the users of a batch."""
-    share = np.float32(1) / np.float32(positives)
-    now = steps_at(steps, step)
-    mine = take(barrier_5)
-    while mine < threads:
-        move_items(
-            mine, threads, visits, share, p, n, scores, now, tables, scratch, own.list_L,
-            own.next_e, own.g_D,
-        )  # fmt: skip
-        move_users(
-            mine, threads, visits, share, scores, now, tables, scratch, own.list_L, own.next_e,
-            own.g_D,
-        )  # fmt: skip
-        mine = take(barrier_5)
-    meet(barrier_5, threads)
-    return None
-
-
 @outer
-def epoch(
-    t: Any, threads: Any, barrier_5: Any, first: Any, last: Any, keys: Any, tail: Any, deal: Any,
-    steps_before: Any, rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any,
-    steps: Any, tables: Any, scratch: Any, own: Any,
-) -> Any:  # fmt: skip
+def epoch(t, threads, barrier_5, first, last, loop, own):
     """Run thread t's part of batches first … last - 1 of an epoch.
 
-    ``scratch`` holds the sums of loss and counts afterwards; ``steps_before`` counts from the
-    epoch's start.
+    ``loop.scratch`` holds the sums of loss and counts afterwards.
     """
-    steps_before += first
+    order, scratch = loop.order, loop.scratch
     for batch in range(first, last):
         begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)
-        score_all(
-            threads, barrier_5, visits, Permuted(begin, keys), tail, deal, rows, known,
-            order, proposal, scores, loss, steps, tables, scratch, own,
-        )  # fmt: skip
+        score_all(threads, barrier_5, visits, Permuted(begin, loop.keys), loop, own)
         # Nothing moves before all is scored: gradients are taken at the parameters of the start.
         meet(barrier_5, threads)
-        positives = count_up(t, visits, scratch)
-        steps_before += 1
-        _move_all(
-            threads, barrier_5, steps_before, positives, order.positives, proposal.n,
-            scores, steps, tables, visits, scratch, own,
-        )  # fmt: skip
-    return None
+        share = np.float32(1) / np.float32(count_up(t, visits, scratch))
+        steps = steps_at(loop.steps, loop.steps_before + batch + 1)
+        mine = take(barrier_5)
+        while mine < threads:
+            move_items(mine, threads, visits, share, steps, loop, scratch, own)
+            move_users(mine, threads, visits, share, steps, loop, own)
+            mine = take(barrier_5)
+        meet(barrier_5, threads)
 
 
-def run_batches(first: int, last: int, own_T: Sequence[Record], *args: Any) -> None:
-    """Run some batches by one thread for each of ``own_T``; records are best laid out before."""
+def run_batches(first: int, last: int, own_T: Sequence[Record], loop: Record) -> None:
+    """Run some batches by one thread for each of ``own_T``."""
 
     def part(t: int, threads: int, barrier_5: NDArray[np.int32]) -> None:
-        epoch(t, threads, barrier_5, first, last, *args, own_T[t])
+        epoch(t, threads, barrier_5, first, last, loop, own_T[t])
 
     run(part, len(own_T))

@@ -6,8 +6,6 @@ Written again, it gives the same text.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sdgar.kernels.compiled import outer
@@ -21,7 +19,7 @@ UNEVEN, OTHER, ASCII = -1, 0, 1
 
 
 @outer
-def count_lines(byte_B: Any) -> Any:
+def count_lines(byte_B):
     """Return the number of ends of lines."""
     lines = 0
     for byte in byte_B:
@@ -30,9 +28,7 @@ def count_lines(byte_B: Any) -> Any:
 
 
 @outer
-def read(
-    byte_B: Any, separator: Any, n_fields: Any, column_F: Any, value_CN: Any, is_text_C: Any
-) -> Any:
+def read(byte_B, separator, n_fields, column_F, value_CN, is_text_C):
     """Read the numbers of some fields, and return what the block is.
 
     Its last byte ends a line. In a regular block, every line has so many fields, and a carriage

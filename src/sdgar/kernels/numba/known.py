@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ class Known(NamedTuple):
 
 
 @inner
-def bit_of(user: Any, item: Any, n_items: Any, bits: Any) -> Any:
+def bit_of(user, item, n_items, bits):
     """Return the number of the bit for a pair; a filter's number of bits is a power of two."""
     if n_items > 0:
         return np.uint64(user) * np.uint64(n_items) + np.uint64(item)
@@ -46,18 +46,17 @@ def bit_of(user: Any, item: Any, n_items: Any, bits: Any) -> Any:
 
 
 @outer
-def fill(indptr_U1: Any, items_E: Any, n_items: Any, bits: Any) -> Any:
+def fill(indptr_U1, items_E, n_items, bits):
     """Set the bits of all positives."""
     # By one thread: two of them could write to one byte at the same time, and lose a bit.
     for user in range(len(indptr_U1) - 1):
         for e in range(indptr_U1[user], indptr_U1[user + 1]):
             bit = bit_of(user, items_E[e], n_items, bits)
             bits[bit >> np.uint64(3)] |= np.uint8(1 << (bit & np.uint64(7)))
-    return None
 
 
 @inner
-def is_known(known: Any, user: Any, item: Any) -> Any:
+def is_known(known, user, item):
     """Return whether an item cannot be a negative of a context."""
     bits = known.bits
     bit = bit_of(user, item, known.n_items, bits)
@@ -68,15 +67,14 @@ def is_known(known: Any, user: Any, item: Any) -> Any:
 
 
 @inner
-def ask_whether_known(known: Any, user: Any, item: Any) -> Any:
+def ask_whether_known(known, user, item):
     """Prefetch the bit of a pair."""
     bit = bit_of(user, item, known.n_items, known.bits)
     prefetch(known.bits.ctypes.data + (bit >> np.uint64(3)))
-    return None
 
 
 @inner
-def is_among(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
+def is_among(sorted_E, first, last, item):
     """Return whether an item is one of sorted_E[first:last].
 
     A search ends where few are left; these are all looked at, without a wait for each.
@@ -95,7 +93,7 @@ def is_among(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
 
 
 @inner
-def near_nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
+def near_nth_unknown(sorted_E, first, last, r):
     """Search for ``nth_unknown`` until few are left; return where these are, and how many."""
     low, size = first, last - first
     while size > SHORT:
@@ -109,7 +107,7 @@ def near_nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
 
 
 @inner
-def nth_unknown_near(sorted_E: Any, first: Any, low: Any, size: Any, r: Any) -> Any:
+def nth_unknown_near(sorted_E, first, low, size, r):
     """Finish the search: all that are left are looked at, without a guess of where it will end."""
     found = r + low - first
     for j in range(size):
@@ -118,24 +116,15 @@ def nth_unknown_near(sorted_E: Any, first: Any, low: Any, size: Any, r: Any) -> 
 
 
 @inner
-def nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
+def nth_unknown(sorted_E, first, last, r):
     """r + #{j : p_j - j <= r} is the r-th item that is not among sorted_E[first:last]."""
     low, size = near_nth_unknown(sorted_E, first, last, r)
     return nth_unknown_near(sorted_E, first, low, size, r)
 
 
 @inner
-def place_of_unknown(seed: Any, tail: Any, row: Any, slot: Any, unknown: Any) -> Any:
-    """Draw r uniformly, of so many unknown items."""
-    w0, w1, _, _ = words(seed, row, slot, tail)
-    place, _ = index_and_fraction(unknown, w0, w1)
-    return np.int64(place)
-
-
-@inner
-def unknown_item(
-    seed: Any, tail: Any, row: Any, slot: Any, first: Any, last: Any, unknown: Any, known_E: Any
-) -> Any:
+def unknown_item(seed, tail, row, slot, first, last, unknown, known_E):
     """Draw uniformly from the items that are not among known_E[first:last]."""
-    r = place_of_unknown(seed, tail, row, slot, unknown)
-    return nth_unknown(known_E, first, last, r)
+    w0, w1, _, _ = words(seed, row, slot, tail)
+    r, _ = index_and_fraction(unknown, w0, w1)
+    return nth_unknown(known_E, first, last, np.int64(r))

@@ -119,9 +119,8 @@ def _follow(way: Row, rest: Row, c: Number) -> Numbers:
 
 @outer
 def improve(
-    first: Any, last: Any, start_R1: Any, column_E: Any, weight_E: Any, norm_R: Any, v_CD: Any,
-    gram_DD: Any, steps: Any, tiny: Any, u_RD: Any, scratch_3D: Any,
-) -> Any:  # fmt: skip
+    first, last, start_R1, column_E, weight_E, norm_R, v_CD, gram_DD, steps, tiny, u_RD, scratch_3D
+):
     """Move u_r towards the solution of (Σ_c w_rc v_c v_c' + G + norm_r) u_r = Σ_c w_rc v_c.
 
     All steps of a row follow each other, while the rows of v that it needs are in the cache. A row
@@ -156,4 +155,3 @@ def improve(
             add_row(u, way, length, dim)
             add_row(rest, left, -length, dim)
             before, size = size, dot_rows(rest, rest, dim)
-    return None

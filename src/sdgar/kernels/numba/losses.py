@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, variant
+from sdgar.kernels.compiled import by_default, inner, variant
 from sdgar.kernels.numba.draws import probability
 from sdgar.kernels.numba.math import exp_negative, softplus_and_sigmoid
 
@@ -60,61 +60,47 @@ class SampledSoftmax(NamedTuple):
     rho: np.float32
 
 
-def weigh(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
-    """Write Q(j|c) into ``drawn.q_VN`` if the loss needs it."""
-
-
-@variant(weigh, PairwiseLogistic, Logistic, WarpHinge, CmlHinge)
-def _weigh_not(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
-    return None
+@by_default
+def weigh(loss, loop, visits, block):
+    """Write Q(j|c) into ``block.q_VN`` if the loss needs it."""
 
 
 @variant(weigh, WeightedLogistic, SampledSoftmax)
-def _weigh(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
-    probability(proposal, known, visits, user_V, drawn)
-    return None
+def _weigh(loss, loop, visits, block):
+    probability(loop.proposal, loop.known, visits, block)
 
 
-def gradient(
-    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
-    effective_V: Any,
-) -> Any:  # fmt: skip
+def gradient(loss, visits, first, block, scored, scratch):
     """Compute the slopes of a block of visits from its scores; shared negatives sum them over i.
 
     Losses and effective sample sizes go to place ``first`` of the batch and after.
     """
 
 
-def few_slopes(loss: Any) -> Any:
+@by_default
+def few_slopes(loss):
     """Return whether most negatives of a visit have a slope of 0, so that it pays to look."""
-
-
-@variant(few_slopes, PairwiseLogistic, Logistic, WeightedLogistic, WarpHinge, SampledSoftmax)
-def _many_slopes(loss: Any) -> Any:
     return False
 
 
 @variant(few_slopes, CmlHinge)
-def _one_slope(loss: Any) -> Any:
+def _one_slope(loss):
     return True
 
 
 @inner
-def _softplus_all(n: Any, x_B: Any, f_B: Any, g_B: Any) -> Any:
+def _softplus_all(n, x_B, f_B, g_B):
     """f = softplus(x) and g = df/dx: one long loop, so that it becomes vectors."""
     for b in range(n):
         f_B[b], g_B[b] = softplus_and_sigmoid(x_B[b])
-    return None
 
 
 @variant(gradient, PairwiseLogistic)
-def _pairwise_logistic(
-    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
-    effective_V: Any,
-) -> Any:  # fmt: skip
-    ok_VN, pos_VP, neg_VN = drawn.ok_VN, scored.pos_VP, scored.neg_VN
+def _pairwise_logistic(loss, visits, first, block, scored, scratch):
+    ok_VN, pos_VP, neg_VN = block.ok_VN, scored.pos_VP, scored.neg_VN
     slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
     x_B, f_B, g_B = scored.x_B, scored.f_B, scored.g_B
+    loss_V, weight_VP = scratch.loss_V, block.weight_VP
     p, n = pos_VP.shape[1], neg_VN.shape[1]
     for v in range(visits):
         loss_V[first + v] = 0
@@ -139,12 +125,12 @@ def _pairwise_logistic(
                 slope_neg_VN[v, j] += c * g_B[v * n + j]
             slope_pos_VP[v, i] = -rising
             loss_V[first + v] += total
-    return None
 
 
 @inner
-def _halves(visits: Any, first: Any, weight_VP: Any, scored: Any, loss_V: Any) -> Any:
+def _halves(visits, first, block, scored, loss_V):
     """Compute the positive half of a logistic loss, and leave f and g of the negatives."""
+    weight_VP = block.weight_VP
     pos_VP, neg_VN, slope_pos_VP = scored.pos_VP, scored.neg_VN, scored.slope_pos_VP
     x_B, f_B, g_B = scored.x_B, scored.f_B, scored.g_B
     p, n = pos_VP.shape[1], neg_VN.shape[1]
@@ -163,15 +149,12 @@ def _halves(visits: Any, first: Any, weight_VP: Any, scored: Any, loss_V: Any) -
         for j in range(n):
             x_B[v * n + j] = neg_VN[v, j]
     _softplus_all(visits * n, x_B, f_B, g_B)
-    return None
 
 
 @inner
-def _mean(
-    visits: Any, first: Any, through: Any, weight_VP: Any, scored: Any, loss_V: Any,
-    effective_V: Any,
-) -> Any:  # fmt: skip
+def _mean(visits, first, through, block, scored, scratch):
     """Σ_j w_j f_j / Σ_j w_j, with the weights that stand where the slopes will be."""
+    weight_VP, loss_V, effective_V = block.weight_VP, scratch.loss_V, scratch.effective_V
     f_B, g_B, slope_neg_VN = scored.f_B, scored.g_B, scored.slope_neg_VN
     p, n = weight_VP.shape[1], slope_neg_VN.shape[1]
     for v in range(visits):
@@ -195,31 +178,23 @@ def _mean(
             effective_V[first + v] = sum_w * sum_w / sum_ww
         else:
             effective_V[first + v] = 0
-    return None
 
 
 @variant(gradient, Logistic)
-def _logistic(
-    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
-    effective_V: Any,
-) -> Any:  # fmt: skip
-    ok_VN, slope_neg_VN = drawn.ok_VN, scored.slope_neg_VN
-    _halves(visits, first, weight_VP, scored, loss_V)
+def _logistic(loss, visits, first, block, scored, scratch):
+    ok_VN, slope_neg_VN = block.ok_VN, scored.slope_neg_VN
+    _halves(visits, first, block, scored, scratch.loss_V)
     for v in range(visits):
         for j in range(ok_VN.shape[1]):
             slope_neg_VN[v, j] = np.float32(ok_VN[v, j])
-    _mean(visits, first, np.float32(0), weight_VP, scored, loss_V, effective_V)
-    return None
+    _mean(visits, first, np.float32(0), block, scored, scratch)
 
 
 @variant(gradient, WeightedLogistic)
-def _weighted_logistic(
-    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
-    effective_V: Any,
-) -> Any:  # fmt: skip
-    ok_VN, q_VN, slope_neg_VN = drawn.ok_VN, drawn.q_VN, scored.slope_neg_VN
+def _weighted_logistic(loss, visits, first, block, scored, scratch):
+    ok_VN, q_VN, slope_neg_VN = block.ok_VN, block.q_VN, scored.slope_neg_VN
     x_B, f_B, n = scored.x_B, scored.f_B, ok_VN.shape[1]
-    _halves(visits, first, weight_VP, scored, loss_V)
+    _halves(visits, first, block, scored, scratch.loss_V)
     inverse = np.float32(1) / loss.temperature
     # Measured from the largest f, so that nothing overflows.
     for v in range(visits):
@@ -233,20 +208,17 @@ def _weighted_logistic(
     for v in range(visits):
         for j in range(n):
             slope_neg_VN[v, j] = np.float32(ok_VN[v, j]) * (x_B[v * n + j] / q_VN[v, j])
-    _mean(visits, first, loss.through, weight_VP, scored, loss_V, effective_V)
-    return None
+    _mean(visits, first, loss.through, block, scored, scratch)
 
 
 @variant(gradient, WarpHinge)
-def _warp_hinge(
-    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
-    effective_V: Any,
-) -> Any:  # fmt: skip
-    ok_VN, pos_VP, neg_VN = drawn.ok_VN, scored.pos_VP, scored.neg_VN
+def _warp_hinge(loss, visits, first, block, scored, scratch):
+    ok_VN, pos_VP, neg_VN = block.ok_VN, scored.pos_VP, scored.neg_VN
     slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
+    loss_V, weight_VP = scratch.loss_V, block.weight_VP
     for v in range(visits):
         loss_V[first + v] = slope_neg_VN[v, 0] = 0
-        rank = max((loss.n_items - 1) // max(drawn.tries_V[v], 1), 1)
+        rank = max((loss.n_items - 1) // max(block.tries_V[v], 1), 1)
         log_rank = np.float32(np.log(np.float32(rank)))
         for i in range(pos_VP.shape[1]):
             hinge = loss.margin + neg_VN[v, 0] - pos_VP[v, i]
@@ -256,16 +228,13 @@ def _warp_hinge(
             slope_pos_VP[v, i] = -slope
             slope_neg_VN[v, 0] += slope
             loss_V[first + v] += slope * hinge
-    return None
 
 
 @variant(gradient, CmlHinge)
-def _cml_hinge(
-    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
-    effective_V: Any,
-) -> Any:  # fmt: skip
-    ok_VN, pos_VP, neg_VN = drawn.ok_VN, scored.pos_VP, scored.neg_VN
+def _cml_hinge(loss, visits, first, block, scored, scratch):
+    ok_VN, pos_VP, neg_VN = block.ok_VN, scored.pos_VP, scored.neg_VN
     slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
+    loss_V, weight_VP = scratch.loss_V, block.weight_VP
     n = neg_VN.shape[1]
     for v in range(visits):
         top, hardest, accepted = -np.float32(np.inf), 0, 0
@@ -288,15 +257,12 @@ def _cml_hinge(
             slope_pos_VP[v, i] = -slope
             slope_neg_VN[v, hardest] += slope
             loss_V[first + v] += slope * hinge
-    return None
 
 
 @variant(gradient, SampledSoftmax)
-def _sampled_softmax(
-    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
-    effective_V: Any,
-) -> Any:  # fmt: skip
-    ok_VN, q_VN = drawn.ok_VN, drawn.q_VN
+def _sampled_softmax(loss, visits, first, block, scored, scratch):
+    ok_VN, q_VN, weight_VP = block.ok_VN, block.q_VN, block.weight_VP
+    loss_V, effective_V = scratch.loss_V, scratch.effective_V
     pos_VP, neg_VN, x_B = scored.pos_VP, scored.neg_VN, scored.x_B
     slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
     p, n = pos_VP.shape[1], neg_VN.shape[1]
@@ -334,4 +300,3 @@ def _sampled_softmax(
         for i in range(p):
             slope_pos_VP[v, i] = -weight_VP[v, i] * answered / loss.rho
             loss_V[first + v] += weight_VP[v, i] * answered * (log_z - pos_VP[v, i] / loss.rho)
-    return None

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from sdgar.kernels.compiled import inner
+from sdgar.kernels.compiled import inner, summing
 from sdgar.kernels.numba.rows import dot_rows, row_at
 
 _LOG2_E = np.float32(1.44269504088896341)
@@ -35,7 +35,7 @@ def _from_bits(typing_context: Any, bits: Any) -> Any:
 
 
 @inner
-def exp_negative(x: Any) -> Any:
+def exp_negative(x):
     """exp(x) for x ≤ 0, relative error under 2e-7; below -87 it stays at exp(-87) ≈ 1.6e-38.
 
     x = n ln 2 + r with |r| ≤ ln 2 / 2; a polynomial of degree 6 for exp(r), and 2^n by its bits.
@@ -57,7 +57,7 @@ def exp_negative(x: Any) -> Any:
 
 
 @inner
-def log1p_unit(e: Any) -> Any:
+def log1p_unit(e):
     """log(1 + e) for 0 ≤ e ≤ 1 by 2 artanh(e / (2 + e)), relative error under 2e-7."""
     # z is at most 1/3, so seven terms reach the precision of float32.
     z = e / (np.float32(2) + e)
@@ -72,7 +72,7 @@ def log1p_unit(e: Any) -> Any:
 
 
 @inner
-def softplus_and_sigmoid(s: Any) -> Any:
+def softplus_and_sigmoid(s):
     """log(1 + exp(s)) and its derivative 1 / (1 + exp(-s)), from one exponential; NaN stays NaN."""
     # The exponential of a number that is not positive cannot overflow; both signs follow from it.
     e = exp_negative(-abs(s))
@@ -81,8 +81,17 @@ def softplus_and_sigmoid(s: Any) -> Any:
     return max(s, np.float32(0)) + log1p_unit(e), sigmoid
 
 
+@summing
+def product(x_D, y_D):
+    """x · y, of arrays; its terms may be added in any order."""
+    total = np.float32(0)
+    for d in range(len(x_D)):
+        total += x_D[d] * y_D[d]
+    return total
+
+
 @inner
-def dot(user_UCD: Any, item_ICD: Any, user: Any, item: Any) -> Any:
+def dot(user_UCD, item_ICD, user, item):
     """u_c · v_i, from tables whose rows begin with the parameters."""
     return dot_rows(row_at(user_UCD, user), row_at(item_ICD, item), user_UCD.shape[2])
 
@@ -104,7 +113,7 @@ def chosen(typing_context: Any, condition: Any, one: Any, other: Any) -> Any:
 
 
 @inner
-def reciprocal(n: Any) -> Any:
+def reciprocal(n):
     """Return m = ⌊2^(32 + b) / n⌋ + 1, where n ≤ 2^b, and 32 + b, as ``quotient`` takes them."""
     bits = np.uint64(0)
     while _ONE << bits < np.uint64(n):
@@ -114,6 +123,6 @@ def reciprocal(n: Any) -> Any:
 
 
 @inner
-def quotient(e: Any, m: Any, shift: Any) -> Any:
+def quotient(e, m, shift):
     """Return ⌊e / n⌋ for 0 ≤ e < 2^31 and the reciprocal of n, without a division."""
     return np.int64((np.uint64(e) * m) >> shift)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.kernels.compiled import inner, outer
+from sdgar.kernels.compiled import outer
 from sdgar.kernels.numba.alias_draws import entry_in
 from sdgar.kernels.numba.math import exp_negative
 from sdgar.kernels.numba.rng import index_and_fraction, words
@@ -75,67 +75,49 @@ def _flat(tensor: Tensor) -> Any:
     return tensor.reshape(-1).numpy()
 
 
-@inner
-def _draw_block(
-    n: Any, start: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any, state_bins: Any,
-    entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, place_B: Any, fraction_B: Any,
-    rest_B: Any, drawn_B: Any,
-) -> Any:  # fmt: skip
-    """Draw a state from each row's table, then an entry from the state's, for n draws."""
+@outer
+def _draw(
+    first, last, seed, tail, n_states, n_entries, state_bins, entry_bins, row_B, address_B, slot_B,
+    drawn_B, place_B, fraction_B, rest_B,
+):  # fmt: skip
+    """Draw a state from each row's table, then an entry from the state's, block by block."""
     states, entries = np.uint64(n_states), np.uint64(n_entries)
     state_address, entry_address = state_bins.ctypes.data, entry_bins.ctypes.data
     state_size = np.uint64(state_bins.itemsize)
-    # All bins of a block are prefetched before one is read: a draw alone would wait twice for RAM.
-    for b in range(n):
-        w0, w1, w2, w3 = words(seed, address_B[start + b], slot_B[start + b], tail)
-        place, fraction_B[b] = index_and_fraction(states, w0, w1)
-        place_B[b] = place + np.uint64(row_B[start + b]) * states
-        rest_B[b] = (w2 << _HALF) | w3
-        prefetch(state_address + place_B[b] * state_size)
-    for b in range(n):
-        own = place_B[b] - np.uint64(row_B[start + b]) * states
-        state = entry_in(state_bins, place_B[b], own, fraction_B[b])
-        place, fraction_B[b] = index_and_fraction(entries, rest_B[b] >> _HALF, rest_B[b] & _LOW)
-        place_B[b], rest_B[b] = place + state * entries, place
-        prefetch(entry_address + place_B[b] * _WORD)
-    for b in range(n):
-        drawn_B[start + b] = entry_in(entry_bins, place_B[b], rest_B[b], fraction_B[b])
-    return None
-
-
-@outer
-def _draw(
-    first: Any, last: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any, state_bins: Any,
-    entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, drawn_B: Any, place_B: Any,
-    fraction_B: Any, rest_B: Any,
-) -> Any:  # fmt: skip
     for start in range(first, last, _BLOCK):
-        _draw_block(
-            min(_BLOCK, last - start), start, seed, tail, n_states, n_entries, state_bins,
-            entry_bins, row_B, address_B, slot_B, place_B, fraction_B, rest_B, drawn_B,
-        )  # fmt: skip
-    return None
+        n = min(_BLOCK, last - start)
+        # All bins are prefetched before one is read: a draw alone would wait twice for RAM.
+        for b in range(n):
+            w0, w1, w2, w3 = words(seed, address_B[start + b], slot_B[start + b], tail)
+            place, fraction_B[b] = index_and_fraction(states, w0, w1)
+            place_B[b] = place + np.uint64(row_B[start + b]) * states
+            rest_B[b] = (w2 << _HALF) | w3
+            prefetch(state_address + place_B[b] * state_size)
+        for b in range(n):
+            own = place_B[b] - np.uint64(row_B[start + b]) * states
+            state = entry_in(state_bins, place_B[b], own, fraction_B[b])
+            place, fraction_B[b] = index_and_fraction(
+                entries, rest_B[b] >> _HALF, rest_B[b] & _LOW
+            )  # fmt: skip
+            place_B[b], rest_B[b] = place + state * entries, place
+            prefetch(entry_address + place_B[b] * _WORD)
+        for b in range(n):
+            drawn_B[start + b] = entry_in(entry_bins, place_B[b], rest_B[b], fraction_B[b])
 
 
 @outer
-def _mix(
-    first: Any, last: Any, left_RK: Any, row_B: Any, right_NK: Any, other_BS: Any, mixed_BS: Any
-) -> Any:
+def _mix(first, last, left_RK, row_B, right_NK, other_BS, mixed_BS):
     states = left_RK.shape[1]
     for b in range(first, last):
         left = row_at(left_RK, row_B[b])
         for s in range(other_BS.shape[1]):
             mixed_BS[b, s] = dot_rows(left, row_at(right_NK, other_BS[b, s]), states)
-    return None
 
 
 @outer
-def _average(
-    first: Any, last: Any, term_BS: Any, weight_NK: Any, other_BS: Any, sum_BK: Any
-) -> Any:
+def _average(first, last, term_BS, weight_NK, other_BS, sum_BK):
     states = weight_NK.shape[1]
     for b in range(first, last):
         for s in range(term_BS.shape[1]):
             e = exp_negative(term_BS[b, s])
             add_row(row_at(sum_BK, b), row_at(weight_NK, other_BS[b, s]), e, states)
-    return None

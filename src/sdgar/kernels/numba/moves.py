@@ -16,8 +16,8 @@ from sdgar.kernels.compiled import inner
 from sdgar.kernels.numba.contexts import move_row, prefetch_moved
 from sdgar.kernels.numba.math import chosen, quotient, reciprocal
 from sdgar.kernels.numba.rows import add_row, clear_row, row_at
-from sdgar.kernels.numba.scores import move_item, prefetch_bias
-from sdgar.kernels.numba.steps import at, prefetch_sums
+from sdgar.kernels.numba.scores import decay_of_item, move_bias, move_vector, prefetch_bias
+from sdgar.kernels.numba.steps import Gradient, at, prefetch_sums
 from sdgar.kernels.numba.threads import prefetch_row
 
 _SPREAD, _LOW, _HALF = np.uint64(0x9E3779B1), np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -27,7 +27,7 @@ _AHEAD = 8
 
 
 @inner
-def owns(own: Any, shares: Any, row: Any) -> Any:
+def owns(own, shares, row):
     """Return whether a row belongs to share ``own`` of so many shares.
 
     Rows go together 16 at a time, into the share of 2^32 that a multiple of their number lies in:
@@ -47,8 +47,7 @@ class Steps(NamedTuple):
 
 
 @inner
-def _chain(entries: Any, key_e: Any, own: Any, shares: Any, tail_R: Any, next_e: Any,
-           list_e: Any) -> Any:  # fmt: skip
+def _chain(entries, key_e, own, shares, tail_R, next_e, list_e):
     """Chain the entries of each row of share ``own``; list_e gets the first of every chain.
 
     Nothing here is skipped, because a processor cannot guess which rows are of a share, or new:
@@ -83,13 +82,11 @@ def _chain(entries: Any, key_e: Any, own: Any, shares: Any, tail_R: Any, next_e:
 
 
 @inner
-def move_items(
-    own: Any, shares: Any, visits: Any, share: Any, p: Any, n: Any, scores: Any, steps: Any,
-    tables: Any, scratch: Any, list_e: Any, next_e: Any, g_D: Any,
-) -> Any:  # fmt: skip
-    """Step the items of share ``own``: g = (Σ slope · u + λ · touches · θ) / rows."""
+def move_items(mine, shares, visits, share, steps, loop, scratch, own):
+    """Step the items of share ``mine``: g = (Σ slope · u + λ · touches · θ) / rows."""
+    scores, tables, p, n = loop.scores, loop.tables, loop.order.positives, loop.proposal.n
     s = p + n
-    item_ICD = tables.item_ICD
+    item_ICD, list_e, next_e, g_D = tables.item_ICD, own.list_L, own.next_e, own.g_D
     item_e, slope_e, tail_I = scratch.item_e, scratch.slope_e, scratch.tail_I
     u_VD, count_V = scratch.u_VD, scratch.count_V
     dim = item_ICD.shape[2]
@@ -98,10 +95,10 @@ def move_items(
     address = item_ICD.ctypes.data
     row_bytes = np.uint64(item_ICD.shape[1] * dim * 4)
     u_address, u_bytes = u_VD.ctypes.data, np.uint64(dim * 4)
-    mine = _chain(visits * s, item_e, own, shares, tail_I, next_e, list_e)
-    for k in range(mine):
+    rows = _chain(visits * s, item_e, mine, shares, tail_I, next_e, list_e)
+    for k in range(rows):
         # Rows come in the order of the batch, which no processor can foresee.
-        if k + _AHEAD < mine:
+        if k + _AHEAD < rows:
             ahead = list_e[k + _AHEAD]
             prefetch_row(address, np.int64(item_e[ahead]), row_bytes, row_bytes)
             prefetch_row(u_address, quotient(ahead, over_s, shift), u_bytes, u_bytes)
@@ -125,27 +122,29 @@ def move_items(
                 # All but the last entry of a chain are added up; the last goes into the step.
                 single = False
                 add_row(g_D.ctypes.data, row_at(u_VD, v), c, dim)
-        move_item(scores, steps, tables, item, g_D, c, u_VD, v, slope, reg * steps.l2)
+        reg *= steps.l2
+        by = Gradient(
+            g_D.ctypes.data, c, row_at(u_VD, v), decay_of_item(scores, reg, slope)
+        )  # fmt: skip
+        move_vector(scores, steps.item, item_ICD, item, by)
+        move_bias(scores, steps.bias, item, reg, slope)
         if not single:
             clear_row(g_D.ctypes.data, dim)
-    return None
 
 
 @inner
-def move_users(
-    own: Any, shares: Any, visits: Any, share: Any, scores: Any, steps: Any, tables: Any,
-    scratch: Any, list_e: Any, next_e: Any, g_D: Any,
-) -> Any:  # fmt: skip
-    """Step the users of share ``own``, or values of fields, by what scoring has left for them."""
-    place_VF, tail_R = scratch.place_VF, scratch.tail_R
-    grad_VD, count_V = scratch.grad_VD, scratch.count_V
+def move_users(mine, shares, visits, share, steps, loop, own):
+    """Step the users of share ``mine``, or values of fields, by what scoring has left for them."""
+    tables, list_e, next_e, g_D = loop.tables, own.list_L, own.next_e, own.g_D
+    place_VF, tail_R = loop.scratch.place_VF, loop.scratch.tail_R
+    grad_VD, count_V = loop.scratch.grad_VD, loop.scratch.count_V
     dim, f = grad_VD.shape[1], place_VF.shape[1]
     over_f, shift = reciprocal(f)
     place_e = place_VF.flat
     grad_address, grad_bytes = grad_VD.ctypes.data, np.uint64(dim * 4)
-    mine = _chain(visits * f, place_e, own, shares, tail_R, next_e, list_e)
-    for k in range(mine):
-        if k + _AHEAD < mine:
+    rows = _chain(visits * f, place_e, mine, shares, tail_R, next_e, list_e)
+    for k in range(rows):
+        if k + _AHEAD < rows:
             ahead = list_e[k + _AHEAD]
             prefetch_moved(tables, place_e[ahead])
             prefetch_row(grad_address, quotient(ahead, over_f, shift), grad_bytes, grad_bytes)
@@ -163,13 +162,13 @@ def move_users(
             if e >= 0:
                 single = False
                 add_row(g_D.ctypes.data, row_at(grad_VD, v), share, dim)
-        move_row(tables, scores, steps, row, g_D, share, grad_VD, v, reg * steps.l2)
+        by = Gradient(g_D.ctypes.data, share, row_at(grad_VD, v), reg * steps.l2)
+        move_row(tables, loop.scores, steps, row, by)
         if not single:
             clear_row(g_D.ctypes.data, dim)
-    return None
 
 
 @inner
-def steps_at(steps: Any, step: Any) -> Any:
+def steps_at(steps, step):
     """Return the steps of all tables as they are at step ``step``."""
     return Steps(at(steps.user, step), at(steps.item, step), at(steps.bias, step), steps.l2)

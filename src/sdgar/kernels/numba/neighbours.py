@@ -6,8 +6,6 @@ the number of threads. Scratch memory is given by the caller, one for each call.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,10 +19,7 @@ _BYTES = np.uint64(8)
 
 
 @inner
-def _count(
-    item: Any, start_I1: Any, user_E: Any, own_E: Any, start_U1: Any, item_E: Any, weight_E: Any,
-    d_L: Any, sum_I: Any, met_I: Any,
-) -> Any:  # fmt: skip
+def _count(item, start_I1, user_E, own_E, start_U1, item_E, weight_E, d_L, sum_I, met_I):
     """sum_j += Σ_u x_ui d_u x_uj; list the items j that were met, and give their number.
 
     d_u is that of a user with so many items. If all x are 1, there are no weights to read.
@@ -46,10 +41,7 @@ def _count(
 
 
 @outer
-def roots(
-    first: Any, last: Any, start_I1: Any, user_E: Any, own_E: Any, start_U1: Any, d_L: Any,
-    root_I: Any,
-) -> Any:  # fmt: skip
+def roots(first, last, start_I1, user_E, own_E, start_U1, d_L, root_I):
     """√G_ii = √(Σ_u x_ui d_u x_ui)."""
     weighted = len(own_E) > 0
     for i in range(first, last):
@@ -58,15 +50,13 @@ def roots(
             left = d_L[start_U1[user_E[e] + 1] - start_U1[user_E[e]]]
             total += left * own_E[e] * own_E[e] if weighted else left
         root_I[i] = np.sqrt(total)
-    return None
 
 
 @outer
 def nearest(
-    first: Any, last: Any, start_I1: Any, user_E: Any, own_E: Any, start_U1: Any, item_E: Any,
-    weight_E: Any, d_L: Any, root_I: Any, shrink: Any, near_IK: Any, both_IK: Any, sum_I: Any,
-    met_I: Any, value_K: Any, heap_K: Any,
-) -> Any:  # fmt: skip
+    first, last, start_I1, user_E, own_E, start_U1, item_E, weight_E, d_L, root_I, shrink, near_IK,
+    both_IK, sum_I, met_I, value_K, heap_K,
+):  # fmt: skip
     """Find the k items j with the largest G_ij / (√(G_ii G_jj) + shrink), and their G_ij.
 
     The items are in ascending order. An item with fewer neighbours has -1 for the rest.
@@ -105,21 +95,19 @@ def nearest(
         # Only what was met is cleared, so that a row costs its own terms and not all items.
         for m in range(met):
             sum_I[met_I[m]] = 0.0
-    return None
 
 
 @inner
-def _place(p: Any, n: Any, k: Any) -> Any:
+def _place(p, n, k):
     """The place of G_pn, p ≤ n < k, among the numbers of a triangle that are kept row by row."""
     return p * k - p * (p + 1) // 2 + n
 
 
 @outer
 def between(
-    first: Any, last: Any, start_I1: Any, user_E: Any, own_E: Any, start_U1: Any, item_E: Any,
-    weight_E: Any, d_L: Any, near_BK: Any, from_I1: Any, of_R: Any, g_BP: Any, sum_I: Any,
-    met_I: Any,
-) -> Any:  # fmt: skip
+    first, last, start_I1, user_E, own_E, start_U1, item_E, weight_E, d_L, near_BK, from_I1, of_R,
+    g_BP, sum_I, met_I,
+):  # fmt: skip
     """Fill row p of the upper half of G_SS of every item whose p-th neighbour is j, for some j."""
     k = near_BK.shape[1]
     for j in range(first, last):
@@ -136,7 +124,6 @@ def between(
                 g_BP[b, _place(p, n, k)] = sum_I[near_BK[b, n]]
         for m in range(met):
             sum_I[met_I[m]] = 0.0
-    return None
 
 
 def scratch_for_system(k: int) -> NDArray[np.float64]:
@@ -172,16 +159,13 @@ def _clear(out: Row64) -> Numbers:
 
 
 @inner
-def _from(a_KN: Any, row: Any, column: Any) -> Any:
+def _from(a_KN, row, column):
     """The address of a row, from the vector on that has a column."""
     return row_at(a_KN, row) + np.uint64(column & -_AT_ONCE) * _BYTES
 
 
 @outer
-def solve(
-    first: Any, last: Any, near_BK: Any, both_BK: Any, g_BP: Any, l2: Any, weight_BK: Any,
-    a_KN: Any, x_K: Any,
-) -> Any:  # fmt: skip
+def solve(first, last, near_BK, both_BK, g_BP, l2, weight_BK, a_KN, x_K):
     """w_b = (G_SS + λ I)^-1 G_Sb by Cholesky: U'U = A, then U'y = G_Sb and U w = y, in float64.
 
     The right side is one more column. Four rows at a time are finished and taken off those below,
@@ -222,4 +206,3 @@ def solve(
             x_K[p] = total / a_KN[p, p]
         for n in range(k):
             weight_BK[b, n] = x_K[n] if n < size else 0.0
-    return None

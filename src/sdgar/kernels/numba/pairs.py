@@ -9,8 +9,6 @@ Both steps leave rows with equal keys in the order in which they came; times com
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sdgar.kernels.compiled import inner, outer
@@ -18,7 +16,7 @@ from sdgar.kernels.numba.threads import meet, take
 
 
 @inner
-def _starts(count_TB: Any, first_B1: Any) -> Any:
+def _starts(count_TB, first_B1):
     """Turn counts of rows into the place of the first row of each bucket and thread."""
     start = 0
     for b in range(count_TB.shape[1]):
@@ -28,14 +26,13 @@ def _starts(count_TB: Any, first_B1: Any) -> Any:
             count_TB[t, b] = start
             start += count
     first_B1[count_TB.shape[1]] = start
-    return None
 
 
 @inner
 def _by_digit(
-    first: Any, last: Any, shift: Any, mask: Any, place_G: Any, from_key_E: Any, from_time_E: Any,
-    from_weight_E: Any, key_E: Any, time_E: Any, weight_E: Any,
-) -> Any:  # fmt: skip
+    first, last, shift, mask, place_G, from_key_E, from_time_E, from_weight_E, key_E, time_E,
+    weight_E,
+):  # fmt: skip
     """Put the rows of a bucket in the order of one digit of their keys."""
     timed, weighted = len(time_E) > 0, len(weight_E) > 0
     for e in range(first, last):
@@ -48,14 +45,12 @@ def _by_digit(
             time_E[place] = from_time_E[e]
         if weighted:
             weight_E[place] = from_weight_E[e]
-    return None
 
 
 @inner
 def _by_digits(
-    first: Any, last: Any, bits: Any, place_PG: Any, other_key_E: Any, other_time_E: Any,
-    other_weight_E: Any, key_E: Any, time_E: Any, weight_E: Any,
-) -> Any:  # fmt: skip
+    first, last, bits, place_PG, other_key_E, other_time_E, other_weight_E, key_E, time_E, weight_E
+):
     """Sort a bucket by an odd number of digits, from the lowest on; it starts in the others."""
     mask = (1 << bits) - 1
     place_PG[:] = 0
@@ -80,14 +75,10 @@ def _by_digits(
                 first, last, p * bits, mask, place_PG[p], key_E, time_E, weight_E, other_key_E,
                 other_time_E, other_weight_E,
             )  # fmt: skip
-    return None
 
 
 @inner
-def _merge(
-    first: Any, middle: Any, last: Any, from_time_E: Any, from_weight_E: Any, time_E: Any,
-    weight_E: Any,
-) -> Any:  # fmt: skip
+def _merge(first, middle, last, from_time_E, from_weight_E, time_E, weight_E):
     """Merge two runs of rows in the order of time; of equal times, the first run's come first."""
     left, right = first, middle
     for e in range(first, last):
@@ -98,13 +89,10 @@ def _merge(
         time_E[e] = from_time_E[best]
         if len(weight_E) > 0:
             weight_E[e] = from_weight_E[best]
-    return None
 
 
 @inner
-def _by_time(
-    first: Any, last: Any, time_E: Any, weight_E: Any, other_time_E: Any, other_weight_E: Any
-) -> Any:
+def _by_time(first, last, time_E, weight_E, other_time_E, other_weight_E):
     """Sort rows of one key by time, as they came where times are equal."""
     in_order = True
     for e in range(first + 1, last):
@@ -120,16 +108,13 @@ def _by_time(
             end = min(middle + length, last)
             _merge(start, middle, end, other_time_E, other_weight_E, time_E, weight_E)
         length *= 2
-    return None
 
 
 @outer
 def sort(
-    t: Any, threads: Any, barrier_5: Any, first_N: Any, second_N: Any, time_N: Any, weight_N: Any,
-    n_columns: Any, shift: Any, bits: Any, count_TB: Any, first_B1: Any, place_TPG: Any,
-    other_key_E: Any, other_time_E: Any, other_weight_E: Any, key_E: Any, time_E: Any,
-    weight_E: Any,
-) -> Any:  # fmt: skip
+    t, threads, barrier_5, first_N, second_N, time_N, weight_N, n_columns, shift, bits, count_TB,
+    first_B1, place_TPG, other_key_E, other_time_E, other_weight_E, key_E, time_E, weight_E,
+):  # fmt: skip
     """Sort rows by key and time, as they came where both are equal.
 
     Times and weights are empty arrays if there are none, and weights are only moved. The number of
@@ -169,25 +154,20 @@ def sort(
                     _by_time(start, e + 1, time_E, weight_E, other_time_E, other_weight_E)
                 start = e + 1
         b = take(barrier_5)
-    return None
 
 
 @outer
-def count(t: Any, threads: Any, barrier_5: Any, key_E: Any, kept_T: Any) -> Any:
+def count(t, threads, barrier_5, key_E, kept_T):
     """Count the last rows of keys in the share of each thread."""
     begin, end = len(key_E) * t // threads, len(key_E) * (t + 1) // threads
     kept = 0
     for e in range(begin, end):
         kept += e + 1 == len(key_E) or key_E[e + 1] != key_E[e]
     kept_T[t] = kept
-    return None
 
 
 @outer
-def rows(
-    t: Any, threads: Any, barrier_5: Any, key_E: Any, time_E: Any, n_columns: Any, kept_T: Any,
-    start_R1: Any, column_F: Any, time_F: Any,
-) -> Any:  # fmt: skip
+def rows(t, threads, barrier_5, key_E, time_E, n_columns, kept_T, start_R1, column_F, time_F):
     """Make rows of a sparse matrix of sorted keys, and keep the last row of each key.
 
     start_r = the number of different keys below r · C
@@ -211,4 +191,3 @@ def rows(
     if t == threads - 1:
         for after in range(row, len(start_R1)):
             start_R1[after] = to
-    return None

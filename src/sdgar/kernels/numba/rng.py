@@ -31,7 +31,7 @@ _KEY_A, _KEY_B = np.uint64(KEYS[0]), np.uint64(KEYS[1])
 
 
 @inlined
-def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
+def words(seed, row, slot, tail):
     """Return four 32-bit words of a row and a slot, as uint64; ``tail`` is stream << 24 | epoch."""
     k0, k1 = np.uint64(seed) & _MASK, np.uint64(seed) >> _SHIFT
     c0, c1 = np.uint64(row) & _MASK, np.uint64(row) >> _SHIFT
@@ -45,7 +45,7 @@ def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
 
 
 @inner
-def index_and_fraction(n: Any, high: Any, low: Any) -> Any:
+def index_and_fraction(n, high, low):
     """Return the integer and the 32-bit fraction of n · u / 2^64, for u = (high, low)."""
     product = high * np.uint64(n) + ((low * np.uint64(n)) >> _SHIFT)
     return product >> _SHIFT, product & _MASK
@@ -56,14 +56,14 @@ _15, _16 = np.uint64(15), np.uint64(16)
 
 
 @inner
-def _mix(x: Any) -> Any:
+def _mix(x):
     x = ((x ^ (x >> _16)) * _MIX_A) & _MASK
     x = ((x ^ (x >> _15)) * _MIX_B) & _MASK
     return x ^ (x >> _16)
 
 
 @inner
-def permuted(n: Any, keys: Any, left_bits: Any, right_bits: Any, place: Any) -> Any:
+def permuted(n, keys, left_bits, right_bits, place):
     """Return the number at a place of ``sdgar.maths.rng.Permutation``, as int64."""
     left_bits, right_bits = np.uint64(left_bits), np.uint64(right_bits)
     left_mask = (np.uint64(1) << left_bits) - np.uint64(1)
@@ -149,7 +149,7 @@ def _eight_words(
 
 
 @inner
-def words_of_all(n: Any, seed: Any, tail: Any, first_VN: Any, second_VN: Any, both_VN: Any) -> Any:
+def words_of_all(n, seed, tail, first_VN, second_VN, both_VN):
     """Draw the words of the first n addresses: rows are in ``first_VN``, slots in ``second_VN``.
 
     The first two words take the places of row and slot; the other two are w2 << 32 | w3 in
@@ -167,7 +167,6 @@ def words_of_all(n: Any, seed: Any, tail: Any, first_VN: Any, second_VN: Any, bo
     for e in range(done, n):
         first_e[e], second_e[e], w2, w3 = words(seed, first_e[e], second_e[e], tail)
         both_e[e] = (w2 << _HALF) | w3
-    return None
 
 
 Words = NDArray[np.int64]
@@ -182,10 +181,6 @@ def words_of(seed: int, rows: Words, slots: Words, tail: int) -> tuple[Words, Wo
 
 
 @outer
-def _words_of(
-    first: Any, last: Any, seed: Any, tail: Any, row_N: Any, slot_N: Any, w0_N: Any,
-    w1_N: Any, w2_N: Any, w3_N: Any,
-) -> Any:  # fmt: skip
+def _words_of(first, last, seed, tail, row_N, slot_N, w0_N, w1_N, w2_N, w3_N):
     for i in range(first, last):
         w0_N[i], w1_N[i], w2_N[i], w3_N[i] = words(seed, row_N[i], slot_N[i], tail)
-    return None

@@ -147,7 +147,7 @@ def sum_of_places(equation: Callable[..., Any]) -> Any:
 
 
 @inner
-def row_at(table: Any, r: Any) -> Any:
+def row_at(table, r):
     """Return the address of a row, as equations and prefetches take it."""
     return table.ctypes.data + np.uint64(r) * np.uint64(table.strides[0])
 

@@ -10,12 +10,12 @@ slope · (-2 v) to that of v.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, often, variant
+from sdgar.kernels.compiled import by_default, inner, often, variant
 from sdgar.kernels.numba.math import dot
 from sdgar.kernels.numba.rows import (
     Numbers,
@@ -27,7 +27,7 @@ from sdgar.kernels.numba.rows import (
     sum_of_places,
 )
 from sdgar.kernels.numba.steps import move, move_one, turn
-from sdgar.kernels.numba.threads import prefetch, prefetch_row
+from sdgar.kernels.numba.threads import prefetch, prefetch_vector
 
 
 class MatrixFactorization(NamedTuple):
@@ -57,152 +57,101 @@ class Metric(NamedTuple):
     """s = 2 u · v - ‖v‖² of points in the unit ball."""
 
 
-Scores = MatrixFactorization | Cosine | BiasedCosine | Metric
-
-
-def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
+def score(scores, tables, user, item):
     """Return the score of one pair."""
 
 
-def prefetch_bias(scores: Any, item: Any) -> Any:
+@by_default
+def prefetch_bias(scores, item):
     """Prefetch the bias of an item, if there are biases."""
 
 
 @inner
-def prefetch_item(scores: Any, tables: Any, item: Any) -> Any:
+def prefetch_item(scores, tables, item):
     """Prefetch what a score needs of an item."""
-    item_ICD = tables.item_ICD
-    # A score reads the vector alone, the first part of a row; the state of the step comes later.
-    size = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
-    prefetch_row(item_ICD.ctypes.data, item, size, np.uint64(item_ICD.shape[2] * 4))
+    prefetch_vector(tables.item_ICD, item)
     prefetch_bias(scores, item)
-    return None
 
 
-def factor(scores: Any) -> Any:
+def factor(scores):
     """Return a, by which the one vector is multiplied in the gradient of the other."""
 
 
-def moved_by_slopes_alone(scores: Any) -> Any:
-    """Return whether an item whose slopes are all 0 has a gradient of 0."""
+@by_default
+def moved_by_slopes_alone(scores):
+    """Return whether an item whose slopes are all 0 has a gradient of 0.
 
-
-@often
-def move_user(
-    scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
-    reg: Any,
-) -> Any:  # fmt: skip
-    """Update one row of contexts; its gradient is g_D + c · grad_VD[v] + reg · θ.
-
-    Cosines ignore ``reg``.
+    Cosines without biases could say yes, but no loss leaves them without a slope.
     """
-
-
-@often
-def move_item(
-    scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
-    slope: Any, reg: Any,
-) -> Any:  # fmt: skip
-    """Update one item; its gradient is g_D + c · u_VD[v] + reg · θ, and cosines ignore ``reg``.
-
-    ``slope`` is the sum of the item's slopes, the gradient of its bias.
-    """
-
-
-@variant(moved_by_slopes_alone, MatrixFactorization, Cosine, BiasedCosine)
-def _moved_by_more(scores: Any) -> Any:
-    """Return no; cosines without biases could say yes, but no loss leaves them without a slope."""
     return False
 
 
+@often
+def move_vector(scores, step, table_RCD, row, by):
+    """Move the vector of a context or an item by its ``Gradient``; cosines ignore its ``reg``."""
+
+
+@by_default
+def decay_of_item(scores, reg, slope):
+    """Return the factor of θ in an item's gradient, from L2's part and the sum of its slopes."""
+    return reg
+
+
+@by_default
+def move_bias(scores, step, item, reg, slope):
+    """Move the bias of an item, whose gradient is the sum of its slopes, if there are biases."""
+
+
 @variant(moved_by_slopes_alone, Metric)
-def _moved_by_slopes(scores: Any) -> Any:
+def _moved_by_slopes(scores):
     return True
 
 
 @variant(prefetch_bias, MatrixFactorization, BiasedCosine)
-def _prefetch_bias(scores: Any, item: Any) -> Any:
+def _prefetch_bias(scores, item):
     size = np.uint64(scores.bias_IC.shape[1] * 4)
     prefetch(scores.bias_IC.ctypes.data + np.uint64(item) * size)
-    return None
-
-
-@variant(prefetch_bias, Cosine, Metric)
-def _no_bias(scores: Any, item: Any) -> Any:
-    return None
 
 
 @variant(score, MatrixFactorization)
-def _product(scores: Any, tables: Any, user: Any, item: Any) -> Any:
+def _product(scores, tables, user, item):
     return dot(tables.user_UCD, tables.item_ICD, user, item) + scores.bias_IC[item, 0]
 
 
 @variant(factor, MatrixFactorization)
-def _no_factor(scores: Any) -> Any:
+def _no_factor(scores):
     return np.float32(1)
 
 
-@variant(move_user, MatrixFactorization)
-def _move_user(
-    scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
-    reg: Any,
-) -> Any:  # fmt: skip
-    move(steps.user, tables.user_UCD, user, g_D, c, grad_VD, v, reg)
-    return None
+@variant(move_vector, MatrixFactorization)
+def _move_freely(scores, step, table_RCD, row, by):
+    move(step, table_RCD, row, by)
 
 
-@variant(move_item, MatrixFactorization)
-def _move_item_and_bias(
-    scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
-    slope: Any, reg: Any,
-) -> Any:  # fmt: skip
-    move(steps.item, tables.item_ICD, item, g_D, c, u_VD, v, reg)
-    move_one(steps.bias, scores.bias_IC, item, slope + reg * scores.bias_IC[item, 0])
-    return None
+@variant(move_bias, MatrixFactorization, BiasedCosine)
+def _move_bias(scores, step, item, reg, slope):
+    move_one(step, scores.bias_IC, item, slope + reg * scores.bias_IC[item, 0])
 
 
 @variant(score, Cosine)
-def _cosine(scores: Any, tables: Any, user: Any, item: Any) -> Any:
+def _cosine(scores, tables, user, item):
     return dot(tables.user_UCD, tables.item_ICD, user, item) * scores.over_tau
 
 
 @variant(score, BiasedCosine)
-def _biased_cosine(scores: Any, tables: Any, user: Any, item: Any) -> Any:
+def _biased_cosine(scores, tables, user, item):
     product = dot(tables.user_UCD, tables.item_ICD, user, item)
     return product * scores.over_tau + scores.bias_IC[item, 0]
 
 
 @variant(factor, Cosine, BiasedCosine)
-def _over_tau(scores: Any) -> Any:
+def _over_tau(scores):
     return scores.over_tau
 
 
-@variant(move_user, Cosine, BiasedCosine)
-def _turn_user(
-    scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
-    reg: Any,
-) -> Any:  # fmt: skip
-    turn(steps.user, tables.user_UCD, user, g_D, c, grad_VD, v)
-    return None
-
-
-@variant(move_item, Cosine)
-def _turn_item(
-    scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
-    slope: Any, reg: Any,
-) -> Any:  # fmt: skip
-    turn(steps.item, tables.item_ICD, item, g_D, c, u_VD, v)
-    return None
-
-
-@variant(move_item, BiasedCosine)
-def _turn_item_and_move_bias(
-    scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
-    slope: Any, reg: Any,
-) -> Any:  # fmt: skip
-    turn(steps.item, tables.item_ICD, item, g_D, c, u_VD, v)
-    move_one(steps.bias, scores.bias_IC, item, slope + reg * scores.bias_IC[item, 0])
-    return None
+@variant(move_vector, Cosine, BiasedCosine)
+def _move_on_sphere(scores, step, table_RCD, row, by):
+    turn(step, table_RCD, row, by)
 
 
 @sum_of_places
@@ -212,41 +161,26 @@ def _near(before: Numbers, u: Row, v: Row) -> Numbers:
 
 
 @variant(score, Metric)
-def _nearness(scores: Any, tables: Any, user: Any, item: Any) -> Any:
+def _nearness(scores, tables, user, item):
     user_UCD, item_ICD = tables.user_UCD, tables.item_ICD
     return _near(row_at(user_UCD, user), row_at(item_ICD, item), user_UCD.shape[2])
 
 
 @variant(factor, Metric)
-def _twice(scores: Any) -> Any:
+def _twice(scores):
     return np.float32(2)
 
 
-@inner
-def _into_ball(table_RCD: Any, row: Any) -> Any:
-    """Divide a row by its length if that is above 1."""
+@variant(decay_of_item, Metric)
+def _decay_by_slopes(scores, reg, slope):
+    return np.float32(-2) * slope
+
+
+@variant(move_vector, Metric)
+def _move_in_ball(scores, step, table_RCD, row, by):
+    """Move a row, and divide it by its length if that is above 1."""
+    move(step, table_RCD, row, by)
     square = dot(table_RCD, table_RCD, row, row)
     if square > 1:
         theta = row_at(table_RCD, row)
         scale_row(theta, theta, np.float32(1) / square_root(square), table_RCD.shape[2])
-    return None
-
-
-@variant(move_user, Metric)
-def _move_user_in_ball(
-    scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
-    reg: Any,
-) -> Any:  # fmt: skip
-    move(steps.user, tables.user_UCD, user, g_D, c, grad_VD, v, np.float32(0))
-    _into_ball(tables.user_UCD, user)
-    return None
-
-
-@variant(move_item, Metric)
-def _move_item_in_ball(
-    scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
-    slope: Any, reg: Any,
-) -> Any:  # fmt: skip
-    move(steps.item, tables.item_ICD, item, g_D, c, u_VD, v, np.float32(-2) * slope)
-    _into_ball(tables.item_ICD, item)
-    return None

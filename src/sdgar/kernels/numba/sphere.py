@@ -6,19 +6,17 @@ vector of a context does not depend on the other contexts of a query, to the las
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sdgar.kernels.compiled import inner, outer, summing
-from sdgar.kernels.numba.math import exp_negative
+from sdgar.kernels.numba.math import exp_negative, product
 
 FOUR = 4
 """Items whose sums are computed at once."""
 
 
 @summing
-def _dots(u_D: Any, v_SD: Any, s: Any) -> Any:
+def _dots(u_D, v_SD, s):
     """u · v of four items."""
     a = b = c = d = np.float32(0)
     for k in range(len(u_D)):
@@ -31,15 +29,7 @@ def _dots(u_D: Any, v_SD: Any, s: Any) -> Any:
 
 
 @summing
-def _dot(x_D: Any, y_D: Any) -> Any:
-    total = np.float32(0)
-    for k in range(len(x_D)):
-        total += x_D[k] * y_D[k]
-    return total
-
-
-@summing
-def _exponentials(score_S: Any, largest: Any) -> Any:
+def _exponentials(score_S, largest):
     """Replace scores by exp(s - largest), and give their sum."""
     total = np.float32(0)
     for s in range(len(score_S)):
@@ -49,16 +39,15 @@ def _exponentials(score_S: Any, largest: Any) -> Any:
 
 
 @inner
-def _normalise(x_D: Any) -> Any:
+def _normalise(x_D):
     """Divide by the length, and by 1e-12 if that is more, as torch does."""
-    length = max(np.sqrt(_dot(x_D, x_D)), np.float32(1e-12))
+    length = max(np.sqrt(product(x_D, x_D)), np.float32(1e-12))
     for k in range(len(x_D)):
         x_D[k] /= length
-    return None
 
 
 @inner
-def _scores(u_D: Any, v_SD: Any, offset_S: Any, scale: Any, score_S: Any) -> Any:
+def _scores(u_D, v_SD, offset_S, scale, score_S):
     """s = scale u · v + offset; the numbers of rows of v are a multiple of four."""
     for s in range(0, len(score_S), FOUR):
         a, b, c, d = _dots(u_D, v_SD, s)
@@ -66,11 +55,10 @@ def _scores(u_D: Any, v_SD: Any, offset_S: Any, scale: Any, score_S: Any) -> Any
         score_S[s + 1] = scale * b + offset_S[s + 1]
         score_S[s + 2] = scale * c + offset_S[s + 2]
         score_S[s + 3] = scale * d + offset_S[s + 3]
-    return None
 
 
 @inner
-def _subtract_mean(v_SD: Any, p_S: Any, total: Any, slope_D: Any) -> Any:
+def _subtract_mean(v_SD, p_S, total, slope_D):
     """slope -= Σ_s p_s v_s / total."""
     for s in range(0, len(p_S), FOUR):
         a, b, c, d = p_S[s] / total, p_S[s + 1] / total, p_S[s + 2] / total, p_S[s + 3] / total
@@ -78,14 +66,13 @@ def _subtract_mean(v_SD: Any, p_S: Any, total: Any, slope_D: Any) -> Any:
             slope_D[k] -= (a * v_SD[s, k] + b * v_SD[s + 1, k]) + (
                 c * v_SD[s + 2, k] + d * v_SD[s + 3, k]
             )
-    return None
 
 
 @outer
 def climb(
-    first: Any, last: Any, m_BD: Any, v_SD: Any, offset_S: Any, start_B1: Any, at_E: Any, tau: Any,
-    looks: Any, step_size: Any, scratch_2D: Any, score_S: Any, best_BD: Any,
-) -> Any:  # fmt: skip
+    first, last, m_BD, v_SD, offset_S, start_B1, at_E, tau, looks, step_size, scratch_2D, score_S,
+    best_BD,
+):  # fmt: skip
     """Climb for some contexts; a step that does not gain is taken back for a shorter one.
 
     ``at_E[start_B1[b] : start_B1[b + 1]]`` are the places of the items of context b in the
@@ -113,7 +100,7 @@ def climb(
                     best_D[k] = u_D[k]
                 break
             total = _exponentials(score_S, largest)
-            height = _dot(u_D, m_D) / tau - (np.log(total) + largest)
+            height = product(u_D, m_D) / tau - (np.log(total) + largest)
             if height >= highest:
                 highest = height
                 for k in range(dim):
@@ -125,4 +112,3 @@ def climb(
             for k in range(dim):
                 u_D[k] = best_D[k] + step * slope_D[k]
             _normalise(u_D)
-    return None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import variant
+from sdgar.kernels.compiled import by_default, variant
 from sdgar.kernels.numba.rows import (
     Number,
     Numbers,
@@ -28,6 +28,17 @@ from sdgar.kernels.numba.rows import (
     sum_of_places,
 )
 from sdgar.kernels.numba.threads import prefetch
+
+
+class Gradient(NamedTuple):
+    """The gradient g + c u + reg θ of a row θ."""
+
+    g: Any
+    """The address of a row that is all zeros, or the sum of other gradients."""
+    c: Any
+    u: Any
+    """The address of a row."""
+    reg: Any
 
 
 class SGD(NamedTuple):
@@ -68,82 +79,69 @@ class LazyAdam(NamedTuple):
         return 3
 
 
-def at(step: Any, number: Any) -> Any:
+@by_default
+def at(step, number):
     """Return the step as it is once so many steps are taken, this one included."""
-
-
-@variant(at, SGD, RowAdagrad)
-def _at_any(step: Any, number: Any) -> Any:
     return step
 
 
 @variant(at, LazyAdam)
-def _at_lazy_adam(step: Any, number: Any) -> Any:
+def _at_lazy_adam(step, number):
     """Take the corrections of bias out of the loops: m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)."""
     fix1 = np.float32(1 / (1 - np.float64(step.beta1) ** number))
     root = np.sqrt(np.float32(1 / (1 - np.float64(step.beta2) ** number)))
     return LazyAdam(step.rate * fix1 / root, step.beta1, step.beta2, step.epsilon / root)
 
 
-def prefetch_sums(step: Any, row: Any) -> Any:
+@by_default
+def prefetch_sums(step, row):
     """Prefetch the state that a step has of a row outside of the table."""
 
 
 @variant(prefetch_sums, RowAdagrad)
-def _prefetch_sums(step: Any, row: Any) -> Any:
+def _prefetch_sums(step, row):
     prefetch(step.sum_R.ctypes.data + np.uint64(row) * np.uint64(4))
-    return None
 
 
-@variant(prefetch_sums, SGD, LazyAdam)
-def _no_sums(step: Any, row: Any) -> Any:
-    return None
-
-
-def rests(step: Any) -> Any:
+@by_default
+def rests(step):
     """Return whether a row stays where it is if its gradient is 0."""
-
-
-@variant(rests, SGD, RowAdagrad)
-def _rests(step: Any) -> Any:
     return True
 
 
 @variant(rests, LazyAdam)
-def _moves_on(step: Any) -> Any:
+def _moves_on(step):
     """Return False: earlier gradients still move it."""
     return False
 
 
-def rate_of(step: Any, row: Any, mean: Any) -> Any:
+def rate_of(step, row, mean):
     """Return the learning rate of a row whose squared gradient has this mean."""
 
 
 @variant(rate_of, SGD)
-def _rate_of_all(step: Any, row: Any, mean: Any) -> Any:
+def _rate_of_all(step, row, mean):
     return step.rate
 
 
 @variant(rate_of, RowAdagrad)
-def _rate_of_row(step: Any, row: Any, mean: Any) -> Any:
+def _rate_of_row(step, row, mean):
     step.sum_R[row] += mean
     return step.rate / (square_root(step.sum_R[row]) + step.epsilon)
 
 
-def move(
-    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
-) -> Any:  # fmt: skip
-    """Move a row by its gradient g + c u + reg θ."""
+def move(step, table_RCD, row, by):
+    """Move a row by its ``Gradient``."""
 
 
-def turn(step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any) -> Any:
+def turn(step, table_RCD, row, by):
     """Move a row along the sphere, by g + c u without its part along θ, and back to length 1.
 
-    g_D stays as it is, or becomes 0.
+    The row g stays as it is, or becomes 0.
     """
 
 
-def move_one(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
+def move_one(step, table_RC, row, g):
     """Move the one number of a row by its gradient."""
 
 
@@ -206,91 +204,69 @@ def _turn_step(
 
 
 @variant(turn, SGD, RowAdagrad)
-def _turn_at_one_rate(
-    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
-) -> Any:  # fmt: skip
+def _turn_at_one_rate(step, table_RCD, row, by):
     """Θ ← (θ - η p) / ‖θ - η p‖, with a length from the products of p and θ.
 
     A p that is almost 0 is made of rounding, and not at a right angle to θ.
     """
     dim, theta = table_RCD.shape[2], row_at(table_RCD, row)
-    g, u = g_D.ctypes.data, row_at(u_VD, v)
-    a = _along(theta, g, u, c, dim)
-    pp, pt, tt = _products(theta, g, u, c, a, dim)
+    a = _along(theta, by.g, by.u, by.c, dim)
+    pp, pt, tt = _products(theta, by.g, by.u, by.c, a, dim)
     rate = rate_of(step, row, pp / np.float32(dim))
     square = tt - np.float32(2) * (rate * pt) + rate * (rate * pp)
-    _turn_step(theta, g, u, c, a, rate, np.float32(1) / square_root(square), dim)
-    return None
+    _turn_step(theta, by.g, by.u, by.c, a, rate, np.float32(1) / square_root(square), dim)
 
 
 @variant(turn, LazyAdam)
-def _turn_lazy_adam(
-    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
-) -> Any:  # fmt: skip
-    dim, theta, g = table_RCD.shape[2], row_at(table_RCD, row), g_D.ctypes.data
+def _turn_lazy_adam(step, table_RCD, row, by):
+    dim, theta, g, zero = table_RCD.shape[2], row_at(table_RCD, row), by.g, np.float32(0)
     # Adam needs each number of the gradient, so its part along θ is taken off before the step.
-    add_row(g, row_at(u_VD, v), c, dim)
+    add_row(g, by.u, by.c, dim)
     add_row(g, theta, -dot_rows(g, theta, dim), dim)
-    move(step, table_RCD, row, g_D, np.float32(0), u_VD, v, np.float32(0))
+    move(step, table_RCD, row, Gradient(g, zero, by.u, zero))
     scale_row(theta, theta, np.float32(1) / square_root(dot_rows(theta, theta, dim)), dim)
     clear_row(g, dim)
-    return None
 
 
 @variant(move, SGD)
-def _move_sgd(
-    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
-) -> Any:  # fmt: skip
-    _step(
-        row_at(table_RCD, row), g_D.ctypes.data, row_at(u_VD, v), c, reg, step.rate,
-        table_RCD.shape[2],
-    )  # fmt: skip
-    return None
+def _move_sgd(step, table_RCD, row, by):
+    dim, theta = table_RCD.shape[2], row_at(table_RCD, row)
+    _step(theta, by.g, by.u, by.c, by.reg, step.rate, dim)
 
 
 @variant(move_one, SGD)
-def _move_one_sgd(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
+def _move_one_sgd(step, table_RC, row, g):
     table_RC[row, 0] -= step.rate * g
-    return None
 
 
 @variant(move, RowAdagrad)
-def _move_row_adagrad(
-    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
-) -> Any:  # fmt: skip
-    dim = table_RCD.shape[2]
-    theta, g, u = row_at(table_RCD, row), g_D.ctypes.data, row_at(u_VD, v)
-    rate = rate_of(step, row, _squares(theta, g, u, c, reg, dim) / np.float32(dim))
-    _step(theta, g, u, c, reg, rate, dim)
-    return None
+def _move_row_adagrad(step, table_RCD, row, by):
+    dim, theta = table_RCD.shape[2], row_at(table_RCD, row)
+    square = _squares(theta, by.g, by.u, by.c, by.reg, dim) / np.float32(dim)
+    _step(theta, by.g, by.u, by.c, by.reg, rate_of(step, row, square), dim)
 
 
 @variant(move_one, RowAdagrad)
-def _move_one_row_adagrad(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
+def _move_one_row_adagrad(step, table_RC, row, g):
     step.sum_R[row] += g * g
     table_RC[row, 0] -= step.rate * g / (square_root(step.sum_R[row]) + step.epsilon)
-    return None
 
 
 @variant(move, LazyAdam)
-def _move_lazy_adam(
-    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
-) -> Any:  # fmt: skip
+def _move_lazy_adam(step, table_RCD, row, by):
     dim = table_RCD.shape[2]
     # θ, m and v are side by side: one address, and cache lines that follow each other.
     theta, size = row_at(table_RCD, row), np.uint64(dim * 4)
     _adam_step(
-        theta, theta + size, theta + size + size, g_D.ctypes.data, row_at(u_VD, v), c, reg,
-        step.rate, step.beta1, np.float32(1) - step.beta1, step.beta2,
-        np.float32(1) - step.beta2, step.epsilon, dim,
+        theta, theta + size, theta + size + size, by.g, by.u, by.c, by.reg, step.rate,
+        step.beta1, np.float32(1) - step.beta1, step.beta2, np.float32(1) - step.beta2,
+        step.epsilon, dim,
     )  # fmt: skip
-    return None
 
 
 @variant(move_one, LazyAdam)
-def _move_one_lazy_adam(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
+def _move_one_lazy_adam(step, table_RC, row, g):
     m = step.beta1 * table_RC[row, 1] + (np.float32(1) - step.beta1) * g
     s = step.beta2 * table_RC[row, 2] + (np.float32(1) - step.beta2) * g * g
     table_RC[row, 1], table_RC[row, 2] = m, s
     table_RC[row, 0] -= step.rate * m / (square_root(s) + step.epsilon)
-    return None

@@ -22,9 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from sdgar.kernels.compiled import inner, outer, summing
+from sdgar.kernels.compiled import inner, outer
+from sdgar.kernels.numba.known import is_among
+from sdgar.kernels.numba.math import product
 from sdgar.kernels.numba.threads import prefetch_row
-from sdgar.kernels.numba.topk import in_order, sink
+from sdgar.kernels.numba.topk import in_order, is_better, sink
 
 GREATEST = 127
 """The greatest integer of a table."""
@@ -43,10 +45,7 @@ _ROUNDING = np.float32(1e-6)
 
 
 @outer
-def in_integers(
-    users_B: Any, user_UD: Any, rest: Any, longest: Any, slack: Any, u_BD: Any, p_BD: Any, a_B: Any,
-    error_B: Any,
-) -> Any:  # fmt: skip
+def in_integers(users_B, user_UD, rest, longest, slack, u_BD, p_BD, a_B, error_B):
     """u ≈ a p of some contexts, and the bound e of their errors, with what rounding may add."""
     for b in range(len(users_B)):
         greatest = np.float32(0)
@@ -63,16 +62,6 @@ def in_integers(
             whole += u_BD[b, d] * u_BD[b, d]
         a_B[b] = a
         error_B[b] = np.sqrt(near) * rest + (np.sqrt(far) + slack * np.sqrt(whole)) * longest
-    return None
-
-
-@summing
-def product(u_D: Any, v_D: Any) -> Any:
-    """u · v of two vectors."""
-    total = np.float32(0)
-    for d in range(len(u_D)):
-        total += u_D[d] * v_D[d]
-    return total
 
 
 def _products_of(width: int) -> Any:
@@ -93,7 +82,7 @@ _products_64, _products_128 = map(_products_of, WIDTHS)
 
 
 @inner
-def _products(p_D: Any, q_TD: Any, product_T: Any) -> Any:
+def _products(p_D, q_TD, product_T):
     """p · q_i of one context and the items of a tile."""
     if len(p_D) == 64:
         _products_64(p_D, q_TD, product_T)
@@ -102,7 +91,7 @@ def _products(p_D: Any, q_TD: Any, product_T: Any) -> Any:
 
 
 @inner
-def _any_above(product_T: Any, a: Any, c_T: Any, bias_T: Any, edge: Any) -> Any:
+def _any_above(product_T, a, c_T, bias_T, edge):
     """Return whether the rough score of an item of a tile is not below the edge."""
     above = np.int32(0)
     for i in range(len(c_T)):
@@ -112,22 +101,7 @@ def _any_above(product_T: Any, a: Any, c_T: Any, bias_T: Any, edge: Any) -> Any:
 
 
 @inner
-def _has(items_E: Any, first: Any, last: Any, item: Any) -> Any:
-    """Return whether an item is among some that ascend."""
-    low, high = first, last
-    while low < high:
-        middle = (low + high) // 2
-        if items_E[middle] < item:
-            low = middle + 1
-        else:
-            high = middle
-    return low < last and items_E[low] == item
-
-
-@inner
-def _names(
-    item: Any, first: Any, last: Any, own_E: Any, weight_start_I1: Any, weight_column_F: Any
-) -> Any:
+def _names(item, first, last, own_E, weight_start_I1, weight_column_F):
     """Return whether the memory of a context names an item."""
     for e in range(first, last):
         j = own_E[e]
@@ -138,23 +112,16 @@ def _names(
 
 
 @inner
-def _listed(score: Any, item: Any, score_K: Any, item_K: Any) -> Any:
-    """Return whether an item is better than the worst of a heap, which is its root."""
-    return score > score_K[0] or (score == score_K[0] and item < item_K[0])
-
-
-@inner
-def _edge(worst: Any, error: Any) -> Any:
+def _edge(worst, error):
     """Return the rough score below which no item can be better than the worst of a list."""
     return worst - error - _ROUNDING * abs(worst)
 
 
 @inner
 def _remembered(
-    u_D: Any, norm: Any, error: Any, v_ID: Any, most_I2: Any, seen: Any, end: Any, seen_E: Any,
-    blocked_I: Any, first: Any, last: Any, own_E: Any, weight_start_I1: Any, weight_column_F: Any,
-    weight_F: Any, scale: Any, memory_I: Any, bits_I: Any, item_K: Any, score_K: Any,
-) -> Any:  # fmt: skip
+    u_D, norm, error, v_ID, most_I2, seen, end, seen_E, blocked_I, first, last, own_E,
+    weight_start_I1, weight_column_F, weight_F, scale, memory_I, bits_I, item_K, score_K,
+):  # fmt: skip
     """Put the items that a memory names into a list; return False if a score is not finite.
 
     ``bits_I`` are the bits of ``memory_I``, which names nothing before and after.
@@ -178,11 +145,11 @@ def _remembered(
             rounding = _ROUNDING * abs(memory)
             if norm * most_I2[i, 0] + most_I2[i, 1] + memory + rounding < edge:
                 continue
-            if (len(blocked_I) and blocked_I[i]) or _has(seen_E, seen, end, i):
+            if (len(blocked_I) and blocked_I[i]) or is_among(seen_E, seen, end, i):
                 continue
             score = product(u_D, v_ID[i]) + most_I2[i, 1] + memory
             finite &= abs(score) < np.inf
-            if _listed(score, i, score_K, item_K):
+            if is_better(score, i, score_K, item_K):
                 sink(score_K, item_K, len(item_K), score, i)
                 edge = _edge(score_K[0], error)
     return finite
@@ -190,12 +157,10 @@ def _remembered(
 
 @outer
 def sweep(
-    first: Any, last: Any, p_BD: Any, u_BD: Any, norm_B: Any, a_B: Any, error_B: Any, edge_B: Any,
-    item_P: Any, q_PD: Any, c_P: Any, bias_P: Any, longest_G: Any, most_G: Any, v_ID: Any,
-    most_I2: Any, product_T: Any, memory_I: Any, bits_I: Any, starts_B: Any, ends_B: Any,
-    seen_E: Any, blocked_I: Any, first_B: Any, last_B: Any, own_E: Any, weight_start_I1: Any,
-    weight_column_F: Any, weight_F: Any, scale: Any, items_BK: Any, top_BK: Any,
-) -> Any:  # fmt: skip
+    first, last, p_BD, u_BD, norm_B, a_B, error_B, edge_B, item_P, q_PD, c_P, bias_P, longest_G,
+    most_G, v_ID, most_I2, product_T, memory_I, bits_I, starts_B, ends_B, seen_E, blocked_I,
+    first_B, last_B, own_E, weight_start_I1, weight_column_F, weight_F, scale, items_BK, top_BK,
+):  # fmt: skip
     """Fill lists first … last - 1; return the first that has a score of no number, or -1.
 
     Place p of the tables is that of item ``item_P[p]``, and tile g has the longest vector and the
@@ -232,9 +197,9 @@ def sweep(
                 score = product(u_BD[b], v_ID[i]) + bias_P[p]
                 if not abs(score) < np.inf:
                     return b
-                if not _listed(score, i, top_BK[b], items_BK[b]):
+                if not is_better(score, i, top_BK[b], items_BK[b]):
                     continue
-                if _has(seen_E, starts_B[b], ends_B[b], i) or _names(
+                if is_among(seen_E, starts_B[b], ends_B[b], i) or _names(
                     i, first_B[b], last_B[b], own_E, weight_start_I1, weight_column_F
                 ):
                     continue

@@ -19,7 +19,6 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from sdgar.kernels.compiled import inner
@@ -51,16 +50,9 @@ def _word(builder: Any, context: Any, array_type: Any, array: Any, index: Any) -
     return cgutils.get_item_pointer(context, builder, array_type, struct, [index], wraparound=False)
 
 
-def _require_int32(array: Any) -> None:
-    if not (isinstance(array, types.Array) and array.dtype == types.int32):
-        msg = "a barrier is an array of int32"
-        raise TypingError(msg)
-
-
 @intrinsic
 def add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     """Add atomically, and return what was there before."""
-    _require_int32(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _word(builder, context, signature.args[0], args[0], args[1])
@@ -72,7 +64,6 @@ def add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
 @intrinsic
 def load(typing_context: Any, array: Any, index: Any) -> Any:
     """Read one word atomically."""
-    _require_int32(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _word(builder, context, signature.args[0], args[0], args[1])
@@ -89,7 +80,6 @@ def futex(
 
     Sleep lasts for so many microseconds at the most.
     """
-    _require_int32(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         int64 = ir.IntType(64)
@@ -140,49 +130,59 @@ def prefetch(typing_context: Any, address: Any) -> Any:
 
 
 @inner
-def prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
+def prefetch_row(address, row, row_bytes, used):
     """Ask for the first ``used`` bytes of a row of a table."""
     start = address + np.uint64(row) * row_bytes
     for offset in range(np.uint64(0), used, np.uint64(64)):
         prefetch(start + offset)
-    return None
 
 
 @inner
-def _may_wait(words_5: Any, generation: Any) -> Any:
+def prefetch_whole_row(table, row):
+    """Ask for a row of a table."""
+    size = np.uint64(table.strides[0])
+    prefetch_row(table.ctypes.data, row, size, size)
+
+
+@inner
+def prefetch_vector(table_RCD, row):
+    """Ask for the vector of a row, its first part; the state of its step comes after it."""
+    size, used = np.uint64(table_RCD.strides[0]), np.uint64(table_RCD.shape[2] * 4)
+    prefetch_row(table_RCD.ctypes.data, row, size, used)
+
+
+@inner
+def _may_wait(words_5, generation):
     return load(words_5, _MET) == generation and load(words_5, ALARM) == 0
 
 
 @inner
-def _sleep_until_woken(words_5: Any, generation: Any) -> Any:
+def _sleep_until_woken(words_5, generation):
     """Release the core until the last one wakes all that sleep."""
     add(words_5, _SLEEPING, 1)
     while _may_wait(words_5, generation):
         futex(words_5, _MET, _WAIT, generation, _SLEEP)
     add(words_5, _SLEEPING, -1)
-    return None
 
 
 @inner
-def _wake(words_5: Any) -> Any:
+def _wake(words_5):
     # A call of the system costs more than the whole meeting if nobody sleeps.
     if load(words_5, _SLEEPING) > 0:
         futex(words_5, _MET, _WAKE, _ALL, 0)
-    return None
 
 
 @inner
-def _nap(words_5: Any, generation: Any) -> Any:
+def _nap(words_5, generation):
     """Release the core again and again, for longer and longer."""
     microseconds = _NAP
     while _may_wait(words_5, generation):
         sleep(microseconds)
         microseconds = min(2 * microseconds, _LONGEST_NAP)
-    return None
 
 
 @inner
-def _let_nap(words_5: Any) -> Any:
+def _let_nap(words_5):
     return None
 
 
@@ -222,7 +222,7 @@ meet = _meeting(_sleep_until_woken, _wake) if FUTEX else _meeting(_nap, _let_nap
 
 
 @inner
-def take(words_5: Any) -> Any:
+def take(words_5):
     """Return the number of a part of work that no thread has taken since the last meeting.
 
     A thread stops at a number beyond the last part.

@@ -9,11 +9,8 @@ weights of an item of the history name. Every other item has no score there and 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba.types import Array, boolean, float32, int32, int64
-from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, kept, outer
 from sdgar.kernels.numba.rows import dot_rows, row_at
@@ -30,9 +27,7 @@ _CHUNK = 32
 
 
 @kept("void(float32[::1], int32[::1], int64, float32, int32)", nogil=True)
-def sink(
-    score_K: NDArray[np.float32], item_K: NDArray[np.int32], size: int, score: float, item: int
-) -> None:
+def sink(score_K, item_K, size, score, item):
     """Put (score, item) at the root of a heap of ``size`` whose root is the worst entry.
 
     a is worse than b  ⇔  s_a < s_b, or s_a = s_b and item_a > item_b
@@ -57,8 +52,14 @@ def sink(
     item_K[at] = item
 
 
+@inner
+def is_better(score, item, score_K, item_K):
+    """Return whether an item is better than the worst of a heap, which is its root."""
+    return score > score_K[0] or (score == score_K[0] and item < item_K[0])
+
+
 @kept("void(float32[::1], int32[::1])", nogil=True)
-def in_order(score_K: NDArray[np.float32], item_K: NDArray[np.int32]) -> None:
+def in_order(score_K, item_K):
     """Turn a heap into a list, best first."""
     for size in range(len(item_K) - 1, 0, -1):
         score, item = score_K[size], item_K[size]
@@ -80,17 +81,7 @@ def in_order(score_K: NDArray[np.float32], item_K: NDArray[np.int32]) -> None:
     ),
     nogil=True,
 )
-def select_rows(
-    scores_BI: NDArray[np.float32],
-    starts_B: NDArray[np.int64],
-    ends_B: NDArray[np.int64],
-    seen_E: NDArray[np.int32],
-    blocked_I: NDArray[np.bool_],
-    first: int,
-    last: int,
-    items_BK: NDArray[np.int32],
-    top_BK: NDArray[np.float32],
-) -> int:
+def select_rows(scores_BI, starts_B, ends_B, seen_E, blocked_I, first, last, items_BK, top_BK):
     """Fill rows ``first … last - 1`` of the two outputs; return a row that is not finite, or -1.
 
     ``seen_E[starts_B[b] : ends_B[b]]`` are the items, ascending, that row b must not get;
@@ -139,17 +130,16 @@ def select_rows(
 
 
 @inner
-def _add(bias_I: Any, score_I: Any) -> Any:
+def _add(bias_I, score_I):
     for i in range(len(score_I)):
         score_I[i] += bias_I[i]
 
 
 @outer
 def finish_rows(
-    scores_BI: Any, bias_I: Any, first_B: Any, last_B: Any, own_E: Any, weight_start_I1: Any,
-    weight_column_F: Any, weight_F: Any, scale: Any, starts_B: Any, ends_B: Any, seen_E: Any,
-    blocked_I: Any, items_BK: Any, top_BK: Any,
-) -> Any:  # fmt: skip
+    scores_BI, bias_I, first_B, last_B, own_E, weight_start_I1, weight_column_F, weight_F, scale,
+    starts_B, ends_B, seen_E, blocked_I, items_BK, top_BK,
+):  # fmt: skip
     """s_ci += b_i + scale Σ_{j ∈ I_c} w_ji, then the K best of each row, as ``select_rows`` does.
 
     ``own_E[first_B[c] : last_B[c]]`` are the items I_c. Returns a row that is not finite, or -1.
@@ -176,11 +166,10 @@ _SCORED, _LEFT_OUT = 1, 2
 
 @outer
 def select_candidates(
-    u_BD: Any, v_ID: Any, bias_I: Any, own_first_B: Any, own_last_B: Any, own_E: Any,
-    weight_start_I1: Any, weight_column_F: Any, weight_F: Any, scale: Any, hits_BN: Any,
-    seen_first_B: Any, seen_last_B: Any, seen_E: Any, blocked_I: Any, state_I: Any, score_I: Any,
-    found_I: Any, items_BK: Any, top_BK: Any,
-) -> Any:  # fmt: skip
+    u_BD, v_ID, bias_I, own_first_B, own_last_B, own_E, weight_start_I1, weight_column_F, weight_F,
+    scale, hits_BN, seen_first_B, seen_last_B, seen_E, blocked_I, state_I, score_I, found_I,
+    items_BK, top_BK,
+):  # fmt: skip
     """Fill the two outputs, best first; return a row that is not finite, or -1.
 
         s_ci = u_c · v_i + b_i + scale Σ_{j ∈ I_c} w_ji

@@ -28,15 +28,7 @@ TRIES = tl.constexpr(16)
 
 
 @triton.jit
-def _known_below(
-    items_E: tl.tensor,
-    first: tl.tensor,
-    stop: tl.tensor,
-    bound: tl.tensor,
-    wanted: tl.tensor,
-    steps: tl.tensor,
-    SLIDE: tl.constexpr,
-) -> tl.tensor:
+def _known_below(items_E, first, stop, bound, wanted, steps, SLIDE: tl.constexpr):
     """#{j : p_j - SLIDE · j < bound} for ascending positives p_j at first … stop - 1."""
     low, high = first, stop
     for _ in range(steps):
@@ -50,14 +42,7 @@ def _known_below(
 
 
 @triton.jit
-def _is_known(
-    items_E: tl.tensor,
-    first: tl.tensor,
-    stop: tl.tensor,
-    item: tl.tensor,
-    wanted: tl.tensor,
-    steps: tl.tensor,
-) -> tl.tensor:
+def _is_known(items_E, first, stop, item, wanted, steps):
     at = first + _known_below(items_E, first, stop, item, wanted, steps, 0)
     found = tl.load(items_E + at, mask=wanted & (at < stop), other=-1)
     return found.to(tl.int64) == item
@@ -65,20 +50,20 @@ def _is_known(
 
 @triton.jit
 def _one(
-    w0: tl.tensor,
-    w1: tl.tensor,
-    w2: tl.tensor,
-    w3: tl.tensor,
-    user: tl.tensor,
-    wanted: tl.tensor,
-    n_items: tl.tensor,
-    n_states: tl.tensor,
-    state_bins: tl.tensor,
-    item_bins: tl.tensor,
-    order_KI: tl.tensor,
-    downward_UK: tl.tensor,
+    w0,
+    w1,
+    w2,
+    w3,
+    user,
+    wanted,
+    n_items,
+    n_states,
+    state_bins,
+    item_bins,
+    order_KI,
+    downward_UK,
     DRAW: tl.constexpr,
-) -> tl.tensor:
+):
     """Return the item that four random words stand for, whether it is known or not."""
     if DRAW == POPULARITY:
         item = alias_entry(item_bins, 0 * user, n_items, w0, w1, wanted)
@@ -97,28 +82,28 @@ def _one(
 
 @triton.jit(do_not_specialize=["seed", "start", "n_visits", "steps"])
 def draw_visits(
-    row_VW: tl.tensor,
-    weight_VP: tl.tensor,
-    numbers: tl.tensor,
-    strides: tl.tensor,
-    seed: tl.tensor,
-    start: tl.tensor,
-    n_lanes: tl.tensor,
-    n_visits: tl.tensor,
-    user_E: tl.tensor,
-    items_E: tl.tensor,
-    weight_E: tl.tensor,
-    start_U1: tl.tensor,
-    context_V: tl.tensor,
-    place_V: tl.tensor,
-    state_bins: tl.tensor,
-    item_bins: tl.tensor,
-    order_KI: tl.tensor,
-    downward_UK: tl.tensor,
-    n_states: tl.tensor,
-    n_users: tl.tensor,
-    n_items: tl.tensor,
-    steps: tl.tensor,
+    row_VW,
+    weight_VP,
+    numbers,
+    strides,
+    seed,
+    start,
+    n_lanes,
+    n_visits,
+    user_E,
+    items_E,
+    weight_E,
+    start_U1,
+    context_V,
+    place_V,
+    state_bins,
+    item_bins,
+    order_KI,
+    downward_UK,
+    n_states,
+    n_users,
+    n_items,
+    steps,
     P: tl.constexpr,
     PP: tl.constexpr,
     N: tl.constexpr,
@@ -129,7 +114,7 @@ def draw_visits(
     LEFT_BITS: tl.constexpr,
     RIGHT_BITS: tl.constexpr,
     TILE: tl.constexpr,
-) -> None:
+):
     """Draw the visits at places start … start + n_lanes - 1 of the epoch, and their negatives.
 
     ``numbers`` holds what changes from epoch to epoch: stream << 24 | epoch for the negatives and
@@ -213,22 +198,22 @@ def draw_visits(
 
 @triton.jit
 def log_q(
-    log_q_VN: tl.tensor,
-    row_VW: tl.tensor,
-    x_UK: tl.tensor,
-    y_IK: tl.tensor,
-    log_q_I: tl.tensor,
-    start_U1: tl.tensor,
-    n_draws: tl.tensor,
-    n_users: tl.tensor,
-    n_items: tl.tensor,
+    log_q_VN,
+    row_VW,
+    x_UK,
+    y_IK,
+    log_q_I,
+    start_U1,
+    n_draws,
+    n_users,
+    n_items,
     P: tl.constexpr,
     N: tl.constexpr,
     K: tl.constexpr,
     KK: tl.constexpr,
     DRAW: tl.constexpr,
     TILE: tl.constexpr,
-) -> None:
+):
     """log Q(j | c) = log Σ_k x_ck y_jk, or what one table says, or -log of the unknown items."""
     draw = tl.program_id(0) * TILE + tl.arange(0, TILE)
     visit = row_VW + (draw // N).to(tl.int64) * (1 + P + N)

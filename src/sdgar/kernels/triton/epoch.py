@@ -32,13 +32,13 @@ from sdgar.kernels.triton.steps import LAZY_ADAM, ROW_ADAGRAD, SGD, adagrad, laz
 
 
 @triton.jit
-def _fixed(x: tl.tensor, scale: tl.tensor) -> tl.tensor:
+def _fixed(x, scale):
     """Return x in units of 1 / scale, cut to a whole number of 64 bits."""
     return (x * scale).to(tl.int64)
 
 
 @triton.jit
-def claim(claim_R: tl.tensor, code: tl.tensor, at: tl.tensor) -> tl.tensor:
+def claim(claim_R, code, at):
     """claim_R[row] ← max(1 + at) over the entries that name the row."""
     row = tl.where(code < -1, ~code, code)
     # Relaxed, here and below: the next kernel begins after all memory of this one is written.
@@ -46,9 +46,7 @@ def claim(claim_R: tl.tensor, code: tl.tensor, at: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def claim_rows(
-    row_VW: tl.tensor, claim_R: tl.tensor, n_entries: tl.tensor, TILE: tl.constexpr
-) -> None:
+def claim_rows(row_VW, claim_R, n_entries, TILE: tl.constexpr):
     """Claim the slots of the first step of a chunk; ``move_rows`` claims the next ones."""
     at = tl.program_id(0) * TILE + tl.arange(0, TILE)
     code = tl.load(row_VW + at, mask=at < n_entries, other=-1)
@@ -57,29 +55,29 @@ def claim_rows(
 
 @triton.jit(do_not_specialize=["step"])
 def add_gradients(
-    row_VW: tl.tensor,
-    claim_R: tl.tensor,
-    grad_LD: tl.tensor,
-    grad_L: tl.tensor,
-    touch_L: tl.tensor,
-    moved_L: tl.tensor,
-    theta_RD: tl.tensor,
-    bias_I: tl.tensor,
-    flag: tl.tensor,
-    weight_VP: tl.tensor,
-    log_q_VN: tl.tensor,
-    tries_V: tl.tensor,
-    stats: tl.tensor,
-    step: tl.tensor,
-    size: tl.tensor,
-    n_users: tl.tensor,
-    scale: tl.tensor,
-    temperature: tl.tensor,
-    margin: tl.tensor,
-    n_items: tl.tensor,
-    slope_limit: tl.tensor,
-    tau: tl.tensor,
-    rho: tl.tensor,
+    row_VW,
+    claim_R,
+    grad_LD,
+    grad_L,
+    touch_L,
+    moved_L,
+    theta_RD,
+    bias_I,
+    flag,
+    weight_VP,
+    log_q_VN,
+    tries_V,
+    stats,
+    step,
+    size,
+    n_users,
+    scale,
+    temperature,
+    margin,
+    n_items,
+    slope_limit,
+    tau,
+    rho,
     P: tl.constexpr,
     PP: tl.constexpr,
     N: tl.constexpr,
@@ -94,7 +92,7 @@ def add_gradients(
     HAS_Q: tl.constexpr,
     WIDE: tl.constexpr,
     TILE: tl.constexpr,
-) -> None:
+):
     """Add up the gradients of ``size`` visits, with P positives and N negatives each.
 
     The loss is Σ_b ω_b l_b. ``touch_L`` counts how often L2 weighs a row, in units of
@@ -189,32 +187,32 @@ def add_gradients(
 
 @triton.jit(do_not_specialize=["step", "n_claims"])
 def move_rows(
-    row_VW: tl.tensor,
-    claim_R: tl.tensor,
-    grad_LD: tl.tensor,
-    grad_L: tl.tensor,
-    touch_L: tl.tensor,
-    moved_L: tl.tensor,
-    theta_RD: tl.tensor,
-    bias_I: tl.tensor,
-    flag: tl.tensor,
-    first_RD: tl.tensor,
-    second_RD: tl.tensor,
-    first_I: tl.tensor,
-    second_I: tl.tensor,
-    rates_S3: tl.tensor,
-    step: tl.tensor,
-    n_entries: tl.tensor,
-    n_claims: tl.tensor,
-    n_users: tl.tensor,
-    unit: tl.tensor,
-    l2: tl.tensor,
-    beta1: tl.tensor,
-    gain1: tl.tensor,
-    beta2: tl.tensor,
-    gain2: tl.tensor,
-    epsilon: tl.tensor,
-    theta_limit: tl.tensor,
+    row_VW,
+    claim_R,
+    grad_LD,
+    grad_L,
+    touch_L,
+    moved_L,
+    theta_RD,
+    bias_I,
+    flag,
+    first_RD,
+    second_RD,
+    first_I,
+    second_I,
+    rates_S3,
+    step,
+    n_entries,
+    n_claims,
+    n_users,
+    unit,
+    l2,
+    beta1,
+    gain1,
+    beta2,
+    gain2,
+    epsilon,
+    theta_limit,
     D: tl.constexpr,
     DD: tl.constexpr,
     STEP: tl.constexpr,
@@ -222,7 +220,7 @@ def move_rows(
     HAS_BIAS: tl.constexpr,
     WIDE: tl.constexpr,
     TILE: tl.constexpr,
-) -> None:
+):
     """θ ← θ - step(g) for the rows of the step, which leaves their slots at 0; claims the next.
 
         g = (sum · unit + l2 · touches · θ) / B,   unit = 1 / scale,   l2 = λ / N

@@ -25,7 +25,7 @@ WARP_HINGE, CML_HINGE, SAMPLED_SOFTMAX = tl.constexpr(3), tl.constexpr(4), tl.co
 
 
 @triton.jit
-def _softplus_and_slope(x: tl.tensor) -> tl.tensor:
+def _softplus_and_slope(x):
     """Return log(1 + e^x) and its derivative, both accurate for any x."""
     y = tl.exp(-tl.abs(x))
     u = 1.0 + y
@@ -35,21 +35,14 @@ def _softplus_and_slope(x: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def _effective(weight: tl.tensor) -> tl.tensor:
+def _effective(weight):
     """Return 1 / Σ_j w_j², or 0 for a visit without weights."""
     square = tl.sum(weight * weight, axis=1)
     return tl.where(square > 0, 1.0 / tl.where(square > 0, square, 1.0), 0.0)
 
 
 @triton.jit
-def _pairwise_logistic(
-    s_pos: tl.tensor,
-    s_neg: tl.tensor,
-    omega: tl.tensor,
-    present: tl.tensor,
-    accepted: tl.tensor,
-    share: tl.tensor,
-) -> tl.tensor:
+def _pairwise_logistic(s_pos, s_neg, omega, present, accepted, share):
     """l = mean_j softplus(s_j - s⁺)."""
     f, slope = _softplus_and_slope(s_neg[:, None, :] - s_pos[:, :, None])
     pair = accepted[:, None, :] & present[:, :, None]
@@ -59,9 +52,7 @@ def _pairwise_logistic(
 
 
 @triton.jit
-def _hinge(
-    hinge: tl.tensor, violates: tl.tensor, rank: tl.tensor, omega: tl.tensor, share: tl.tensor
-) -> tl.tensor:
+def _hinge(hinge, violates, rank, omega, share):
     """l = Σ_j log(rank) [hinge_j]₊ over the negatives that violate."""
     slope = tl.where(violates, tl.log(rank.to(tl.float32))[:, :, None], 0.0)
     loss = tl.sum(slope * tl.where(violates, hinge, 0.0), axis=2)
@@ -70,17 +61,7 @@ def _hinge(
 
 
 @triton.jit
-def _warp_hinge(
-    s_pos: tl.tensor,
-    s_neg: tl.tensor,
-    omega: tl.tensor,
-    present: tl.tensor,
-    accepted: tl.tensor,
-    share: tl.tensor,
-    tries: tl.tensor,
-    margin: tl.tensor,
-    n_items: tl.tensor,
-) -> tl.tensor:
+def _warp_hinge(s_pos, s_neg, omega, present, accepted, share, tries, margin, n_items):
     """l = log(max(1, ⌊(M - 1) / tries⌋)) [margin + s_j - s⁺]₊.
 
     There is one negative: the violation, or the last of the tries, whose hinge is 0.
@@ -94,17 +75,8 @@ def _warp_hinge(
 
 @triton.jit
 def _cml_hinge(
-    s_pos: tl.tensor,
-    s_neg: tl.tensor,
-    omega: tl.tensor,
-    present: tl.tensor,
-    accepted: tl.tensor,
-    count: tl.tensor,
-    share: tl.tensor,
-    margin: tl.tensor,
-    n_items: tl.tensor,
-    NN: tl.constexpr,
-) -> tl.tensor:
+    s_pos, s_neg, omega, present, accepted, count, share, margin, n_items, NN: tl.constexpr
+):
     """l = log(rank) max_j [margin + s_j - s⁺]₊, rank = 1 + ⌊M · impostors / n⌋.
 
     Of the hardest negatives the first one gets the gradient, and the others get none.
@@ -121,16 +93,7 @@ def _cml_hinge(
 
 
 @triton.jit
-def _sampled_softmax(
-    s_pos: tl.tensor,
-    s_neg: tl.tensor,
-    omega: tl.tensor,
-    accepted: tl.tensor,
-    count: tl.tensor,
-    share: tl.tensor,
-    log_q: tl.tensor,
-    rho: tl.tensor,
-) -> tl.tensor:
+def _sampled_softmax(s_pos, s_neg, omega, accepted, count, share, log_q, rho):
     """l = -s⁺ / ρ + log 1/n Σ_j exp(s_j - log Q_j)."""
     a = tl.where(accepted, s_neg - log_q, -1e38)
     most = tl.max(a, axis=1)
@@ -146,9 +109,7 @@ def _sampled_softmax(
 
 
 @triton.jit
-def _logistic(
-    s_pos: tl.tensor, s_neg: tl.tensor, omega: tl.tensor, accepted: tl.tensor, share: tl.tensor
-) -> tl.tensor:
+def _logistic(s_pos, s_neg, omega, accepted, share):
     """l = ½ [softplus(-s⁺) + mean_j softplus(s_j)]."""
     f_pos, slope_pos = _softplus_and_slope(-s_pos)
     f, slope = _softplus_and_slope(s_neg)
@@ -161,17 +122,17 @@ def _logistic(
 
 @triton.jit
 def _weighted_logistic(
-    s_pos: tl.tensor,
-    s_neg: tl.tensor,
-    omega: tl.tensor,
-    accepted: tl.tensor,
-    log_q: tl.tensor,
-    temperature: tl.tensor,
-    slope_limit: tl.tensor,
-    flag: tl.tensor,
+    s_pos,
+    s_neg,
+    omega,
+    accepted,
+    log_q,
+    temperature,
+    slope_limit,
+    flag,
     HOLD: tl.constexpr,
     HAS_Q: tl.constexpr,
-) -> tl.tensor:
+):
     """l = ½ [softplus(-s⁺) + Σ_j w_j f_j], f_j = softplus(s_j), w_j ∝ exp(f_j / T) / Q_j.
 
     Only here a slope is not bounded: one beyond ``slope_limit`` raises the flag.
@@ -199,25 +160,25 @@ def _weighted_logistic(
 
 @triton.jit
 def loss_and_slopes(
-    s_pos: tl.tensor,
-    s_neg: tl.tensor,
-    omega: tl.tensor,
-    present: tl.tensor,
-    accepted: tl.tensor,
-    count: tl.tensor,
-    log_q: tl.tensor,
-    tries: tl.tensor,
-    temperature: tl.tensor,
-    margin: tl.tensor,
-    rho: tl.tensor,
-    n_items: tl.tensor,
-    slope_limit: tl.tensor,
-    flag: tl.tensor,
+    s_pos,
+    s_neg,
+    omega,
+    present,
+    accepted,
+    count,
+    log_q,
+    tries,
+    temperature,
+    margin,
+    rho,
+    n_items,
+    slope_limit,
+    flag,
     LOSS: tl.constexpr,
     HOLD: tl.constexpr,
     HAS_Q: tl.constexpr,
     NN: tl.constexpr,
-) -> tl.tensor:
+):
     """Return loss, g_pos, g_neg and effective of the loss that LOSS names."""
     share = 1.0 / tl.maximum(count, 1).to(tl.float32)
     if LOSS == PAIRWISE_LOGISTIC:

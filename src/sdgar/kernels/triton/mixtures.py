@@ -18,14 +18,7 @@ from sdgar.kernels.triton.rng import index_and_fraction, words
 
 
 @triton.jit
-def alias_entry(
-    bins: tl.tensor,
-    row: tl.tensor,
-    n: tl.tensor,
-    high: tl.tensor,
-    low: tl.tensor,
-    wanted: tl.tensor,
-) -> tl.tensor:
+def alias_entry(bins, row, n, high, low, wanted):
     """``AliasTables.draw``: an entry of distribution ``row`` for each number (high, low)."""
     entry, fraction = index_and_fraction(n, high, low)
     found = tl.load(bins + row * n + entry.to(tl.int64), mask=wanted, other=0)
@@ -40,19 +33,19 @@ def alias_entry(
 
 @triton.jit(do_not_specialize=["tail", "n"])
 def _draw(
-    out: tl.tensor,
-    row: tl.tensor,
-    address: tl.tensor,
-    slot: tl.tensor,
-    state_bins: tl.tensor,
-    entry_bins: tl.tensor,
-    seed: tl.tensor,
-    tail: tl.tensor,
-    n: tl.tensor,
-    n_states: tl.tensor,
-    n_entries: tl.tensor,
+    out,
+    row,
+    address,
+    slot,
+    state_bins,
+    entry_bins,
+    seed,
+    tail,
+    n,
+    n_states,
+    n_entries,
     TILE: tl.constexpr,
-) -> None:
+):
     at = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     wanted = at < n
     w0, w1, w2, w3 = words(
@@ -78,7 +71,7 @@ def draw(
     tail: int,
 ) -> Tensor:
     """Draw a state from each row's table, then an entry from the state's; rows are broadcast."""
-    together = torch.broadcast_tensors(rows, addresses, slots)  # type: ignore[no-untyped-call]
+    together = torch.broadcast_tensors(rows, addresses, slots)
     rows, addresses, slots = (tensor.contiguous() for tensor in together)
     out = torch.empty_like(rows)
     tile = 256
@@ -102,16 +95,16 @@ def draw(
 
 @triton.jit(do_not_specialize=["n_samples"])
 def _log_mix(
-    out_BS: tl.tensor,
-    row_B: tl.tensor,
-    other_BS: tl.tensor,
-    left_RK: tl.tensor,
-    right_NK: tl.tensor,
-    n_samples: tl.tensor,
+    out_BS,
+    row_B,
+    other_BS,
+    left_RK,
+    right_NK,
+    n_samples,
     K: tl.constexpr,
     KK: tl.constexpr,
     TILE: tl.constexpr,
-) -> None:
+):
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1) * TILE + tl.arange(0, TILE)
     k = tl.arange(0, KK)
@@ -151,17 +144,17 @@ def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor
 
 @triton.jit(do_not_specialize=["n_samples"])
 def _log_average(
-    out_BK: tl.tensor,
-    term_BS: tl.tensor,
-    other_BS: tl.tensor,
-    weight_NK: tl.tensor,
-    log_samples: tl.tensor,
-    n_samples: tl.tensor,
+    out_BK,
+    term_BS,
+    other_BS,
+    weight_NK,
+    log_samples,
+    n_samples,
     K: tl.constexpr,
     KK: tl.constexpr,
     SS: tl.constexpr,
     TILE: tl.constexpr,
-) -> None:
+):
     b = tl.program_id(0).to(tl.int64)
     k = tl.arange(0, KK)
     every = tl.arange(0, SS)

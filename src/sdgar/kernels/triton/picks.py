@@ -18,16 +18,16 @@ candidate, FIRST_VIOLATION the first with s_j > s⁺ - margin, else the last."""
 
 @triton.jit(do_not_specialize=["step"])
 def pick_negatives(
-    drawn_VW: tl.tensor,
-    row_VW: tl.tensor,
-    claim_R: tl.tensor,
-    tries_V: tl.tensor,
-    theta_RD: tl.tensor,
-    bias_I: tl.tensor,
-    step: tl.tensor,
-    size: tl.tensor,
-    n_users: tl.tensor,
-    margin: tl.tensor,
+    drawn_VW,
+    row_VW,
+    claim_R,
+    tries_V,
+    theta_RD,
+    bias_I,
+    step,
+    size,
+    n_users,
+    margin,
     P: tl.constexpr,
     PP: tl.constexpr,
     N: tl.constexpr,
@@ -38,7 +38,7 @@ def pick_negatives(
     PICK: tl.constexpr,
     WIDE: tl.constexpr,
     TILE: tl.constexpr,
-) -> None:
+):
     """Choose negative j of some visits among candidates j·C … j·C + C - 1; j is program axis 1.
 
     A negative that no candidate can be is the first of them, marked as not accepted.

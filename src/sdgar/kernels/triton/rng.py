@@ -7,7 +7,7 @@ import triton.language as tl
 
 
 @triton.jit
-def words(seed: tl.tensor, row: tl.tensor, slot: tl.tensor, tail: tl.tensor) -> tl.tensor:
+def words(seed, row, slot, tail):
     """Return four 32-bit words for rows and slots; ``tail`` is stream << 24 | epoch."""
     row = row.to(tl.uint64)
     low = (row & 0xFFFFFFFF).to(tl.uint32)
@@ -16,27 +16,21 @@ def words(seed: tl.tensor, row: tl.tensor, slot: tl.tensor, tail: tl.tensor) -> 
 
 
 @triton.jit
-def index_and_fraction(n: tl.tensor, high: tl.tensor, low: tl.tensor) -> tl.tensor:
+def index_and_fraction(n, high, low):
     """Return the integer and the 32-bit fraction of n · u / 2^64, for u = (high, low)."""
     product = high.to(tl.uint64) * n + ((low.to(tl.uint64) * n) >> 32)
     return product >> 32, product & 0xFFFFFFFF
 
 
 @triton.jit
-def _mix(x: tl.tensor) -> tl.tensor:
+def _mix(x):
     x = (x ^ (x >> 16)) * 0x7FEB352D
     x = (x ^ (x >> 15)) * 0x846CA68B
     return x ^ (x >> 16)
 
 
 @triton.jit
-def _network(
-    keys: tl.tensor,
-    x: tl.tensor,
-    ROUNDS: tl.constexpr,
-    LEFT_BITS: tl.constexpr,
-    RIGHT_BITS: tl.constexpr,
-) -> tl.tensor:
+def _network(keys, x, ROUNDS: tl.constexpr, LEFT_BITS: tl.constexpr, RIGHT_BITS: tl.constexpr):
     left, right = x >> RIGHT_BITS, x & ((1 << RIGHT_BITS) - 1)
     for i in tl.static_range(0, ROUNDS, 2):
         left ^= _mix(right ^ tl.load(keys + i).to(tl.uint32)) & ((1 << LEFT_BITS) - 1)
@@ -46,13 +40,8 @@ def _network(
 
 @triton.jit
 def permuted(
-    n: tl.tensor,
-    keys: tl.tensor,
-    place: tl.tensor,
-    ROUNDS: tl.constexpr,
-    LEFT_BITS: tl.constexpr,
-    RIGHT_BITS: tl.constexpr,
-) -> tl.tensor:
+    n, keys, place, ROUNDS: tl.constexpr, LEFT_BITS: tl.constexpr, RIGHT_BITS: tl.constexpr
+):
     """Return the numbers at some places below n of ``sdgar.maths.rng.Permutation``, as int64.
 
     ``keys`` points to its keys, one an int64, so that a new epoch is no new kernel.

@@ -18,7 +18,7 @@ MATRIX_FACTORIZATION, METRIC, COSINE = tl.constexpr(0), tl.constexpr(1), tl.cons
 
 
 @triton.jit
-def bare_scores(u: tl.tensor, v: tl.tensor, tau: tl.tensor, SCORE: tl.constexpr) -> tl.tensor:
+def bare_scores(u, v, tau, SCORE: tl.constexpr):
     """Score items v (visits × items × D) for contexts u (visits × D), without biases."""
     if SCORE == METRIC:
         s = tl.sum((2 * u[:, None, :] - v) * v, axis=2)
@@ -31,17 +31,7 @@ def bare_scores(u: tl.tensor, v: tl.tensor, tau: tl.tensor, SCORE: tl.constexpr)
 
 
 @triton.jit
-def context_gradient(
-    g_pos: tl.tensor,
-    g_neg: tl.tensor,
-    u: tl.tensor,
-    v_pos: tl.tensor,
-    v_neg: tl.tensor,
-    bare_pos: tl.tensor,
-    bare_neg: tl.tensor,
-    tau: tl.tensor,
-    SCORE: tl.constexpr,
-) -> tl.tensor:
+def context_gradient(g_pos, g_neg, u, v_pos, v_neg, bare_pos, bare_neg, tau, SCORE: tl.constexpr):
     """Return ∂/∂u, summed over the positives and the negatives of a visit."""
     g_u = tl.sum(g_pos[:, :, None] * v_pos, axis=1) + tl.sum(g_neg[:, :, None] * v_neg, axis=1)
     if SCORE == METRIC:
@@ -53,14 +43,7 @@ def context_gradient(
 
 
 @triton.jit
-def item_gradients(
-    g: tl.tensor,
-    u: tl.tensor,
-    v: tl.tensor,
-    bare: tl.tensor,
-    tau: tl.tensor,
-    SCORE: tl.constexpr,
-) -> tl.tensor:
+def item_gradients(g, u, v, bare, tau, SCORE: tl.constexpr):
     """Return ∂/∂v_i of every item of a visit."""
     if SCORE == METRIC:
         g_v = 2 * g[:, :, None] * (u[:, None, :] - v)
@@ -73,7 +56,7 @@ def item_gradients(
 
 
 @triton.jit
-def project(theta: tl.tensor, there: tl.tensor, SCORE: tl.constexpr) -> tl.tensor:
+def project(theta, there, SCORE: tl.constexpr):
     """Bring rows back into their bounds: the unit ball (METRIC) or the unit sphere (COSINE)."""
     if SCORE == METRIC:
         theta /= tl.maximum(tl.sqrt_rn(tl.sum(theta * theta, axis=1)), 1.0)[:, None]

@@ -13,20 +13,7 @@ SGD, LAZY_ADAM, ROW_ADAGRAD = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 
 @triton.jit
-def lazy_adam(
-    theta: tl.tensor,
-    g: tl.tensor,
-    first: tl.tensor,
-    second: tl.tensor,
-    wanted: tl.tensor,
-    rate: tl.tensor,
-    correct: tl.tensor,
-    beta1: tl.tensor,
-    gain1: tl.tensor,
-    beta2: tl.tensor,
-    gain2: tl.tensor,
-    epsilon: tl.tensor,
-) -> tl.tensor:
+def lazy_adam(theta, g, first, second, wanted, rate, correct, beta1, gain1, beta2, gain2, epsilon):
     """θ - η m / (√v · correct + ε), with m ← β₁ m + (1 - β₁) g and v ← β₂ v + (1 - β₂) g².
 
     ``rate`` is η / (1 - β₁ᵗ) and ``correct`` is 1 / √(1 - β₂ᵗ).
@@ -40,15 +27,7 @@ def lazy_adam(
 
 
 @triton.jit
-def row_adagrad(
-    theta: tl.tensor,
-    g: tl.tensor,
-    second: tl.tensor,
-    wanted: tl.tensor,
-    rate: tl.tensor,
-    epsilon: tl.tensor,
-    D: tl.constexpr,
-) -> tl.tensor:
+def row_adagrad(theta, g, second, wanted, rate, epsilon, D: tl.constexpr):
     """θ - η g / (√a + ε), with a ← a + mean_d g_d², one number for each row of D numbers."""
     a = tl.load(second, mask=wanted, other=0.0) + tl.sum(g * g, axis=1) / D
     tl.store(second, a, mask=wanted)
@@ -56,14 +35,7 @@ def row_adagrad(
 
 
 @triton.jit
-def adagrad(
-    theta: tl.tensor,
-    g: tl.tensor,
-    second: tl.tensor,
-    wanted: tl.tensor,
-    rate: tl.tensor,
-    epsilon: tl.tensor,
-) -> tl.tensor:
+def adagrad(theta, g, second, wanted, rate, epsilon):
     """θ - η g / (√a + ε), with a ← a + g²: ``row_adagrad`` for rows of one number."""
     a = tl.load(second, mask=wanted, other=0.0) + g * g
     tl.store(second, a, mask=wanted)
