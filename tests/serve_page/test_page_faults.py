@@ -219,10 +219,21 @@ def test_feedback_is_not_offered_where_it_is_not_taken(server, visit):
 
 
 @pytest.mark.exhaustive
-def test_a_key_that_may_only_read_gets_an_error(keys, server, visit):
+def test_feedback_is_not_offered_to_a_key_that_may_only_read(keys, server, visit):
     page = visit(server().url + "/#/user/3", refusals=True)
     page.get_by_label("Key", exact=True).fill(keys["read"])
     page.keyboard.press("Enter")
+    page.wait_for_selector(NAMES)
+    settled(page)
+    assert page.locator(".entry button").count() == 0
+
+
+@pytest.mark.exhaustive
+def test_feedback_that_is_refused_gets_an_error(server, visit):
+    serving = server()
+    page = visit(serving.url + "/#/user/3", refusals=True)
+    settled(page)
+    serving.faults["feedback"] = Refused(403, "This needs a key with the role write.")
     page.get_by_role("button", name="Like: ").first.click()
     page.get_by_role("alert").get_by_text("This needs a key with the role write").wait_for()
 

@@ -20,8 +20,8 @@ import sys
 from pathlib import Path
 
 from sdgar.errors import SdgarError
+from sdgar.scale.shards import runs
 from sdgar.scale.shards.build import shard_files
-from sdgar.scale.shards.runs import Limits
 
 EVENTS = ("open", "os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir")
 
@@ -55,7 +55,7 @@ def child(file: str, out: str, moment: int) -> None:
     if moment < 0:
         resource.setrlimit(resource.RLIMIT_FSIZE, (-moment, -moment))
     try:
-        shard_files([file], out, n_shards=3, limits=Limits(block_bytes=2000, run_rows=60))
+        shard_files([file], out, n_shards=3)
     except SdgarError as error:
         say(error.code, str(error))
     else:
@@ -64,6 +64,7 @@ def child(file: str, out: str, moment: int) -> None:
 
 def main(file: str, out: str, *moments: str) -> None:
     """Start one child after the other; no thread runs here, so that forking is safe."""
+    runs._BLOCK_BYTES, runs._RUN_ROW_BYTES = 2000, runs.RAM // 60
     for moment in map(int, moments):
         pid = os.fork()
         if pid == 0:

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from sdgar.data.readers import ReadOptions, read_files
 from sdgar.errors import DataError, ResourceError, SdgarError, UsageError
-from sdgar.scale.shards import Shards
+from sdgar.scale.shards import Shards, runs
 from sdgar.scale.shards.build import shard_files
-from sdgar.scale.shards.runs import Limits, write_ranks
+from sdgar.scale.shards.runs import write_ranks
 
-SMALL = Limits(block_bytes=400, run_rows=13)
+SMALL, LARGE = True, False
+"""Whether files are read in small pieces, so that there are several runs."""
 
 
 def bytes_of(folder: Path) -> dict[str, str]:
@@ -48,9 +49,13 @@ def in_memory(file: Path, options: ReadOptions) -> tuple[object, ...]:
     return outcome(work)
 
 
-def in_shards(file: Path, out: Path, options: ReadOptions, n: int, limits: Limits):
+def in_shards(file: Path, out: Path, options: ReadOptions, n: int, small: bool):
     def work():
-        shards = shard_files([file], out, options, n_shards=n, limits=limits)
+        with pytest.MonkeyPatch.context() as patched:
+            if small:
+                patched.setattr(runs, "_BLOCK_BYTES", 400)
+                patched.setattr(runs, "_RUN_ROW_BYTES", runs.RAM // 13)
+            shards = shard_files([file], out, options, n_shards=n)
         about = shards.described.about
         return shards.interactions(), about["weighting"], about["seen"], about["kinds"]
 
@@ -144,8 +149,8 @@ def require_equal(folder: Path, table, kind: str, n_shards: int) -> None:
     file = write_as(kind, table[0], folder)
     wanted = in_memory(file, table[1])
     found = [
-        in_shards(file, folder / name, table[1], n_shards, limits)
-        for name, limits in (("small", SMALL), ("large", Limits()))
+        in_shards(file, folder / name, table[1], n_shards, small)
+        for name, small in (("small", SMALL), ("large", LARGE))
     ]
     assert found == [wanted, wanted]
     assert not list(folder.glob(".*"))
@@ -260,7 +265,7 @@ def test_too_little_memory_for_a_shard_is_said_with_a_cure(file, tmp_path, monke
     with pytest.raises(ResourceError, match=r"Make more shards, such as --shards \d+"):
         shard_files([file], tmp_path / "s", n_shards=2)
     with pytest.raises(UsageError, match="at least 256MiB"):
-        Limits(ram=1000)
+        shard_files([file], tmp_path / "s", ram=1000)
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 8, 100])

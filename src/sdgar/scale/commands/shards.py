@@ -64,9 +64,7 @@ def shard(
     leaves no shards.
     """
     from sdgar.scale.shards.build import shard_files
-    from sdgar.scale.shards.runs import Limits
 
-    limits = Limits(ram=ram)
     screen = Screen(as_json=as_json)
     remote.require_absent(out, overwrite=overwrite)
     with screen.bar() as bar:
@@ -84,7 +82,7 @@ def shard(
             reading,
             n_shards=shards,
             overwrite=overwrite,
-            limits=limits,
+            ram=ram,
             progress=progress,
         )
     facts = _facts(made)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from sdgar.data.building import Merging, RowAccount
 from sdgar.data.ids import Ids, id_arrays
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, ReadOptions
-from sdgar.data.readers.chunks import Chunk, Table
+from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.cleaning import Verdict, account_of, check_rows
 from sdgar.data.readers.inputs import InputFiles
 from sdgar.data.readers.load import seen_sentence, weights_sentence
@@ -46,7 +46,16 @@ from sdgar.scale.shards.format import (
     write_arrays,
     write_manifest,
 )
-from sdgar.scale.shards.runs import Limits, RowsByShard, find_inputs, merged, write_ranks
+from sdgar.scale.shards.runs import (
+    LEAST_RAM,
+    RAM,
+    RowsByShard,
+    block_of,
+    find_inputs,
+    merged,
+    runs_of,
+    write_ranks,
+)
 from sdgar.scale.shards.shards import Shards
 from sdgar.scale.shards.writing import arrays_of, require_free, require_shards
 from sdgar.storage import folders
@@ -67,11 +76,13 @@ def shard_files(
     *,
     n_shards: int | None = None,
     overwrite: bool = False,
-    limits: Limits | None = None,
+    ram: int = RAM,
     progress: Progress = lambda step, done, total: None,
 ) -> Shards:
     """Make a folder of shards from files, folders and patterns; it is whole or absent."""
-    options, limits = options or ReadOptions(), limits or Limits()
+    options = options or ReadOptions()
+    if ram < LEAST_RAM:
+        raise UsageError(f"--ram must be at least 256MiB, got {ram:,} bytes.", code="bad_option")
     if options.context != USER:
         raise UsageError(
             f"shards hold the rows of users, and --context has {', '.join(options.context)}. "
@@ -84,7 +95,7 @@ def shard_files(
     place = require_free(out, overwrite=overwrite)
     try:
         with folders.whole(place, replace=overwrite) as temporary:
-            _Build(temporary, inputs, options, limits, progress).make(n_shards)
+            _Build(temporary, inputs, options, ram, progress).make(n_shards)
     except OSError as error:
         raise disk_error(place, error) from error
     return Shards.open(place)
@@ -98,11 +109,11 @@ class _Build:
         folder: Path,
         inputs: InputFiles,
         options: ReadOptions,
-        limits: Limits,
+        ram: int,
         progress: Progress,
     ) -> None:
         self._folder, self._inputs, self._given = folder, inputs, options
-        self._limits, self._progress = limits, progress
+        self._ram, self._progress = ram, progress
         self._notes = inputs.notes
         self._counts: Counter[str] = Counter()
 
@@ -118,7 +129,7 @@ class _Build:
             untyped=self._inputs.untyped,
         )
         account = self._read(decided, rows)
-        rows.require_within(self._limits)
+        rows.require_within(self._ram)
         items = self._items(rows)
         parts = self._merge(rows, items)
         shutil.rmtree(runs)
@@ -129,7 +140,7 @@ class _Build:
     def _survey(self) -> Decided:
         """Look at all rows once."""
         survey = Survey(self._inputs.columns, self._given, untyped=self._inputs.untyped)
-        for chunk in self._inputs.chunks(ProblemLog(), self._notes, self._limits.block):
+        for chunk in self._inputs.chunks(ProblemLog(), self._notes, block_of(self._ram)):
             survey.add(chunk)
             self._progress("survey", survey.rows, 0)
         return survey.decided()
@@ -137,7 +148,7 @@ class _Build:
     def _read(self, decided: Decided, rows: RowsByShard) -> RowAccount:
         """Check all rows and put them in the order of their shards; return their account."""
         read, log, verdicts = 0, ProblemLog(), dict[int, Verdict]()
-        for chunks in self._batches(log):
+        for chunks in runs_of(self._inputs, log, self._ram):
             self._progress("runs", read, decided.rows)
             table = Table(chunks, decided.types)
             checked = check_rows(table, self._inputs.columns, self._options, decided.form)
@@ -156,21 +167,6 @@ class _Build:
             log,
             allow_bad_rows=self._options.allow_bad_rows,
         )
-
-    def _batches(self, log: ProblemLog) -> Iterator[list[Chunk]]:
-        """Yield chunks that fit in RAM together; what cannot be read as a row goes to the log."""
-        chunks = list[Chunk]()
-        rows = size = 0
-        for chunk in self._inputs.chunks(log, [], self._limits.block):
-            chunk_bytes = int(chunk.frame.estimated_size())
-            full = rows + chunk.frame.height > self._limits.rows
-            if chunks and (full or size + chunk_bytes > self._limits.run_bytes):
-                yield chunks
-                chunks, rows, size = [], 0, 0
-            chunks.append(chunk)
-            rows, size = rows + chunk.frame.height, size + chunk_bytes
-        if chunks:
-            yield chunks
 
     def _items(self, rows: RowsByShard) -> Ids:
         """Return the ids of all items."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, overload
@@ -33,10 +32,12 @@ from sdgar.data.building import Merging, RowAccount
 from sdgar.data.ids import Ids, int_overflow
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import Duplicates, ReadOptions
+from sdgar.data.readers.chunks import Chunk
 from sdgar.data.readers.cleaning import CheckedRows
 from sdgar.data.readers.columns import Columns
 from sdgar.data.readers.indexing import fits, indexed
 from sdgar.data.readers.inputs import InputFiles
+from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.sources import is_source
 from sdgar.errors import ResourceError, UsageError
 from sdgar.scale.shards.format import IdKind, file_of, mapped
@@ -57,45 +58,36 @@ def find_inputs(paths: Sequence[str | Path], options: ReadOptions) -> InputFiles
 
 
 RAM = 4 << 30
-"""The default of the most bytes of RAM that are used."""
-_LEAST_RAM = 256 << 20
+"""The default of the most bytes of RAM that are used; the shards do not depend on it."""
+LEAST_RAM = 256 << 20
+"""The least RAM in which shards can be made."""
+_BLOCK_BYTES = 64 << 20
+"""The most bytes of a file that are read at once."""
 _RUN_ROW_BYTES, _SHARD_ROW_BYTES = 256, 160
 """The bytes of RAM for each row while a run is written, and while a shard is merged."""
 _BASE_BYTES = 128 << 20
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How much is held in RAM at once; the shards do not depend on it."""
+def runs_of(inputs: InputFiles, log: ProblemLog, ram: int) -> Iterator[list[Chunk]]:
+    """Yield chunks that fit in RAM together; what cannot be read as a row goes to the log."""
+    most_rows, most_bytes = (ram - _BASE_BYTES) // _RUN_ROW_BYTES, ram // 8
+    chunks = list[Chunk]()
+    rows = size = 0
+    for chunk in inputs.chunks(log, [], block_of(ram)):
+        chunk_bytes = int(chunk.frame.estimated_size())
+        full = rows + chunk.frame.height > most_rows
+        if chunks and (full or size + chunk_bytes > most_bytes):
+            yield chunks
+            chunks, rows, size = [], 0, 0
+        chunks.append(chunk)
+        rows, size = rows + chunk.frame.height, size + chunk_bytes
+    if chunks:
+        yield chunks
 
-    ram: int = RAM
-    """The bytes of RAM that are used at most."""
-    block_bytes: int | None = None
-    """The bytes of a file that are read at once; None takes a share of the RAM."""
-    run_rows: int | None = None
-    """The rows of a run; None takes as many as fit in RAM."""
 
-    def __post_init__(self) -> None:
-        """Raise if there is too little RAM for anything."""
-        if self.ram < _LEAST_RAM:
-            raise UsageError(
-                f"--ram must be at least 256MiB, got {self.ram:,} bytes.", code="bad_option"
-            )
-
-    @property
-    def block(self) -> int:
-        """The bytes of a file that are read at once."""
-        return self.block_bytes or min(64 << 20, self.ram // 64)
-
-    @property
-    def rows(self) -> int:
-        """The rows of a run."""
-        return self.run_rows or (self.ram - _BASE_BYTES) // _RUN_ROW_BYTES
-
-    @property
-    def run_bytes(self) -> int:
-        """The bytes of the columns of a run."""
-        return self.ram // 8
+def block_of(ram: int) -> int:
+    """Return the bytes of a file that are read at once."""
+    return min(_BLOCK_BYTES, ram // 64)
 
 
 ID_TYPES: dict[IdKind, Any] = {"int64": pl.Int64, "uint64": pl.UInt64, "text": pl.String}
@@ -129,7 +121,7 @@ class RowsByShard:
         rows = rows if named.all() else rows.filter(named)
         users, users_E = indexed(rows["user"], self._columns.user, False)
         items = rows["item"].filter(rows["kept"]).unique()
-        self._note_kinds("user", as_column(users.values))
+        self._note_kinds("user", pl.Series(users.values.tolist(), dtype=ID_TYPES[users.kind]))
         self._note_kinds("item", items)
         items = items if items.dtype == pl.String else items.cast(pl.Int128)
         self._items = pl.concat([self._items.cast(items.dtype), items]).unique()
@@ -172,16 +164,16 @@ class RowsByShard:
         """Return the distinct ids of items with rows to learn from, ascending."""
         return self._items.cast(ID_TYPES[self.kind("item")]).sort()
 
-    def require_within(self, limits: Limits) -> None:
+    def require_within(self, ram: int) -> None:
         """Raise if the largest shard cannot be merged in the RAM that is allowed."""
         bytes_S = np.sum([np.diff(edges) for edges in self._edges], axis=0)
         n_shards, rows = len(self.rows_S), int(self.rows_S.max())
         needed = _BASE_BYTES + int((self.rows_S * _SHARD_ROW_BYTES + bytes_S).max())
-        if needed > limits.ram:
-            wanted = -(-n_shards * needed // limits.ram) + 1
+        if needed > ram:
+            wanted = -(-n_shards * needed // ram) + 1
             raise ResourceError(
                 f"a shard of {rows:,} rows needs {needed / 2**30:.1f} GiB of RAM, and --ram "
-                f"allows {limits.ram / 2**30:.1f}. Make more shards, such as --shards {wanted}, "
+                f"allows {ram / 2**30:.1f}. Make more shards, such as --shards {wanted}, "
                 "or allow more RAM.",
                 code="out_of_memory",
             )
@@ -196,13 +188,6 @@ class RowsByShard:
                 file.seek(first)
                 parts.append(pl.read_ipc_stream(file.read(last - first)).with_columns(types))
         return pl.concat(parts, rechunk=True)
-
-
-def as_column(values: NDArray[Any]) -> pl.Series:
-    """Return ids as a column: integers, or texts."""
-    return (
-        pl.Series(values.tolist(), dtype=pl.String) if values.dtype == object else pl.Series(values)
-    )
 
 
 def merged(
