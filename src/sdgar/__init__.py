@@ -8,13 +8,15 @@ Names are imported when first used, so that ``import sdgar`` is quick.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from sdgar._version import __version__ as __version__
-from sdgar.systems.names import SYSTEMS
+
+# This is the constant of ``typing``. Nothing is imported here before it is needed: until the
+# command line has run its first lines, Ctrl-C ends it with a traceback.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from sdgar.data.features import Features as Features
     from sdgar.data.interactions import Interactions as Interactions
     from sdgar.data.readers import read as read
@@ -83,17 +85,28 @@ _HOME = {
     "set_verbose": "sdgar.show.progress",
     "split": "sdgar.data.splits",
     "synthetic": "sdgar.data.synthetic",
-} | {home.partition(":")[2]: home.partition(":")[0] for home in SYSTEMS.homes.values()}
+}
 
-__all__ = sorted(_HOME)
+
+def _homes() -> dict[str, str]:
+    """Return the module of each public name, those of systems included."""
+    from sdgar.systems.names import SYSTEMS
+
+    systems = (home.partition(":") for home in SYSTEMS.homes.values())
+    return _HOME | {name: module for module, _, name in systems}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    homes = _homes()
+    if name == "__all__":
+        return sorted(homes)
+    if name not in homes:
         msg = f"module 'sdgar' has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(_HOME[name]), name)
+    from importlib import import_module
+
+    return getattr(import_module(homes[name]), name)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*_homes(), "__version__"]
