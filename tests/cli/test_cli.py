@@ -452,6 +452,12 @@ def test_a_misspelt_command_gets_the_nearest(words, meant):
     assert f"Did you mean '{meant}'?" in done.stderr
 
 
+def test_a_setting_written_as_an_option_gets_its_spelling():
+    done = sdgar("train", "events.csv", "--epochs", "3")
+    assert done.returncode == 2
+    assert "written as --set epochs=…" in done.stderr
+
+
 BAD = {
     "no_file": (("train", "nowhere.csv", "--out", "o"), 2, "nowhere.csv"),
     "no_out": (("train", "{events}/events.csv"), 2, "--out"),

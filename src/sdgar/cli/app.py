@@ -118,7 +118,7 @@ def _fail(screen: Screen, error: SdgarError) -> int:
 def _usage(mistake: Any) -> UsageError:
     """Turn a mistake in the words of a command into an error of ours.
 
-    An unknown option gets the nearest one that the command has.
+    An unknown option gets the nearest one that the command has, or where settings are written.
     """
     text = str(mistake.format_message()).rstrip(".")
     context = getattr(mistake, "ctx", None)
@@ -126,7 +126,10 @@ def _usage(mistake: Any) -> UsageError:
     wrong = getattr(mistake, "option_name", None)
     if wrong is not None and context is not None and "No such option" in text:
         known = [word for one in context.command.params for word in one.opts]
-        text = f"{command} has no option {wrong}.{did_you_mean(wrong, known)}".rstrip(".")
+        near = did_you_mean(wrong, known, cutoff=0.75)
+        if not near and "--set" in known:
+            near = f" A setting of the system is written as --set {wrong.strip('-')}=…"
+        text = f"{command} has no option {wrong}.{near}".rstrip(".")
     return UsageError(
         f"{text}{'' if text.endswith('?') else '.'} See {command} --help.", code="usage"
     )
