@@ -39,6 +39,7 @@ from sdgar.engines.protocol import Engine
 from sdgar.evaluation import metrics
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
+from sdgar.models.model import Learned
 from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
 from sdgar.ranking import topk
 from sdgar.samplers.alias import AliasTables
@@ -370,7 +371,12 @@ def gowalla(packed: Path | None) -> dict[str, Any]:
         engine = fused(system, train, 0)
         synchronize()
         made = time.perf_counter()
-        fitted = fit(system, engine, options, held_out=held_out, seen=train.history)
+
+        def measure(model: Learned) -> float:
+            found = evaluate(model.scorer(), held_out, seen=train.history, ks=(options.k,))
+            return found.means()[options.metric]
+
+        fitted = fit(system, engine, options, measure=measure)
         found[f"{name}_run"] = {
             "engine_made_seconds": made - start,
             "fit_seconds": time.perf_counter() - made,

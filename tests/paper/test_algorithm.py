@@ -63,7 +63,7 @@ def trained(data, *, epochs: int, **options):
     recipe = SDGAR(dim=4, sampler__states=4, sampler__samples=4, batch_size=128, **options)
     system = recipe_of(recipe).compose(data, seed=0)
     engine = Watched(system, data, seed=0, device=CPU)
-    fitted = fit(system, engine, FitOptions(epochs=epochs), seen=data.history)
+    fitted = fit(system, engine, FitOptions(epochs=epochs))
     return system, engine, fitted
 
 

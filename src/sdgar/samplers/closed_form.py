@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from sdgar.contracts import Score
     from sdgar.parts import Ingredients
     from sdgar.samplers.decomposable import Update
-
-Ablation = Literal["none", "frozen", "scrambled"]
 
 LEAST_LAMBDA, MOST_LAMBDA = 1e-4, 1e4
 
@@ -171,12 +169,9 @@ def closed_form_generator(
     settings: ClosedFormSettings,
     *,
     temperature: float,
-    ablation: Ablation = "none",
+    kind: str = "decomposable",
 ) -> Decomposable:
-    """Return a generator that follows the discriminator by the paper's closed form."""
-    update: Update = ClosedForm(temperature=temperature, settings=settings)
-    if ablation == "frozen":
-        update = Frozen()
-    elif ablation == "scrambled":
-        update = Scrambled(update)
-    return Decomposable.of(given, settings.states, update)
+    """Return a generator that follows by the paper's closed form, or an ablation of it."""
+    update = ClosedForm(temperature=temperature, settings=settings)
+    ablations: dict[str, Update] = {"frozen": Frozen(), "scrambled": Scrambled(update)}
+    return Decomposable.of(given, settings.states, ablations.get(kind, update))

@@ -12,6 +12,7 @@ from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, Sys
 from sdgar.discriminators.factorization import factorization
 from sdgar.errors import DataError, UsageError
 from sdgar.parts import Ingredients
+from sdgar.samplers.static import STATIC
 from sdgar.systems.base import Estimator
 from sdgar.systems.checks import require_features_used, require_learnable, require_plain, some_rows
 from sdgar.systems.defaults import (
@@ -253,6 +254,13 @@ class Learner(Estimator):
             self._item_memory(some)
         except DataError:
             return
+
+    def _n_states(self) -> int:
+        """Return the number K of states of the generator; 0 without one."""
+        how: Any = self.sampler
+        if not hasattr(how, "states") or how.kind in STATIC:
+            return 0
+        return at_least("sampler__states", how.states, 1)
 
     def _step(self) -> tuple[str, float]:
         """Return the optimiser that takes the steps, with its learning rate."""

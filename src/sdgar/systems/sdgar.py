@@ -8,22 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from sdgar.arguments import at_least, one_of
+from sdgar.arguments import one_of
 from sdgar.contracts import Objective, Sampler
 from sdgar.objectives import sdgar
 from sdgar.parts import Ingredients
-from sdgar.samplers.closed_form import Ablation, ClosedFormSettings, closed_form_generator
+from sdgar.samplers.closed_form import ClosedFormSettings, closed_form_generator
 from sdgar.samplers.static import STATIC, Uniform
 from sdgar.systems.defaults import STEPS, Choice, Sampling, WarmStart
 from sdgar.systems.learner import Factorized
 from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
 
-_ABLATIONS: dict[str, Ablation] = {
-    "decomposable": "none",
-    "frozen": "frozen",
-    "scrambled": "scrambled",
-}
+_GENERATORS = ("decomposable", "frozen", "scrambled")
 _GRID = Choice((0.1, 0.5, 1.0))
 
 
@@ -85,20 +81,10 @@ class SDGAR(Factorized):
 
     def _make_sampler(self, given: Ingredients) -> Sampler:
         """Return the generator, or the sampler that replaces it in an ablation."""
-        kind = one_of("sampler", self.sampler.kind, (*_ABLATIONS, *STATIC))
+        kind = one_of("sampler", self.sampler.kind, _GENERATORS + tuple(STATIC))
         if kind in STATIC:
             return STATIC[kind](given)
-        return closed_form_generator(
-            given, self.sampler, temperature=self.temperature, ablation=_ABLATIONS[kind]
-        )
-
-    def _n_states(self) -> int:
-        """Return the number K of states of the generator; 0 without one."""
-        return (
-            0
-            if self.sampler.kind in STATIC
-            else at_least("sampler__states", self.sampler.states, 1)
-        )
+        return closed_form_generator(given, self.sampler, temperature=self.temperature, kind=kind)
 
 
 @estimator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sdgar.arguments import at_least, one_of
+from sdgar.arguments import one_of
 from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.bounded import MANY, cosine, temperature_of
@@ -190,11 +190,3 @@ class SDSoftmax(Learner):
             return None
         tau = temperature_of(data) if self.tau is None else self.tau
         return OnSphere.after(data.history, data.n_items, tau=tau, rho=self.similarity.rho)
-
-    def _n_states(self) -> int:
-        """Return the number K of states of the generator; 0 without one."""
-        return (
-            0
-            if self.sampler.kind in STATIC
-            else at_least("sampler__states", self.sampler.states, 1)
-        )

@@ -38,7 +38,7 @@ class Computed(Estimator):
 
         After a measurement, when all rows are trained on, ``trained`` is still the measured model.
         """
-        from sdgar.training.records import computed
+        from sdgar.training.records import Seconds, Trained
 
         again = how.protocol == "all" or how.phase == "all"
         measured = self._trained_as if again else None
@@ -46,7 +46,9 @@ class Computed(Estimator):
         start = time.perf_counter()
         model, about = self._compute(rows, verbose=how.verbose)
         seconds = time.perf_counter() - start
-        trained = computed(model, self._spec.computed_by, seconds, len(rows))
+        speed = len(rows) / seconds if seconds else 0.0
+        clock = Seconds(train=seconds, total=seconds)
+        trained = Trained(model, self._spec.computed_by, clock, speed)
         self.__dict__["_trained"] = measured or trained
         self._keep(model, rows, about)
         self._show_ready(seconds, how.verbose)

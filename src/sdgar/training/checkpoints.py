@@ -72,7 +72,8 @@ class Checkpoints:
             except sealed.DamagedError as error:
                 damaged[folder] = error.found
                 continue
-            self._take(found)
+            self._left, self._finished = found, found.finished
+            self.started = time.perf_counter() - found.seconds
             for other in (*damaged, *self._folder.glob(".checkpoint-*.tmp-*")):
                 shutil.rmtree(other, ignore_errors=True)  # the latter were being written
             return [
@@ -183,11 +184,6 @@ class Checkpoints:
             p for p in self._folder.glob("checkpoint-*") if checkpoint_file.is_checkpoint(p.name)
         ]
         return sorted(found, key=lambda p: int(p.name.partition("-")[2]), reverse=True)
-
-    def _take(self, found: Checkpoint) -> None:
-        self._left = found
-        self._finished = found.finished
-        self.started = time.perf_counter() - found.seconds
 
 
 def _require_alike(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:

@@ -49,18 +49,16 @@ def fit(
     engine: Engine,
     options: FitOptions,
     *,
-    held_out: HeldOut | None = None,
-    seen: History,
+    measure: Callable[[Learned], float] | None = None,
     on_epoch: OnEpoch | None = None,
     checkpoints: Checkpoints | None = None,
-    evaluated: Callable[[Learned], AnyScorer] | None = None,
     after: Fitted | None = None,
 ) -> Fitted:
-    """Train and return the best weights by held-out rows, or the last weights without such rows.
+    """Train and return the best weights by ``measure``, or the last weights without it.
 
-    Evaluations on held-out rows rank by the model itself, or by what ``evaluated`` makes of it,
-    such as the model with an item memory. ``on_epoch`` is called once for every epoch, also for
-    epochs before an interruption. ``after`` is the pass that this one continues, on more rows.
+    ``measure`` returns the metric of a model on held-out rows. ``on_epoch`` is called once for
+    every epoch, also for epochs before an interruption. ``after`` is the pass that this one
+    continues, on more rows.
     """
     report = on_epoch or ignore
     at = Progress() if checkpoints is None else checkpoints.restore(engine)
@@ -80,11 +78,9 @@ def fit(
         stats = engine.run_epoch(epoch)
         metric, evaluate_seconds, better = None, 0.0, False
         evaluates = epoch % options.evaluate_every == 0 or epoch == options.epochs
-        if held_out is not None and evaluates:
+        if measure is not None and evaluates:
             start = time.perf_counter()
-            learned = system.learned()
-            model = learned.scorer() if evaluated is None else evaluated(learned)
-            metric = _metric_of(model, held_out, seen, options)
+            metric = measure(system.learned())
             evaluate_seconds = time.perf_counter() - start
             better = metric > at.best_metric
             if options.keep_last:
@@ -119,10 +115,6 @@ def fit(
 
 def ignore(_: EpochRecord) -> None:
     """Do nothing with the record of an epoch."""
-
-
-def _metric_of(model: AnyScorer, held_out: HeldOut, seen: History, options: FitOptions) -> float:
-    return evaluate(model, held_out, seen=seen, ks=(options.k,)).means()[options.metric]
 
 
 def _require_finite(model: Learned) -> None:
@@ -248,10 +240,13 @@ class Training:
             if self.on_epoch is not None:
                 self.on_epoch(phase, epoch)
 
-        def evaluated(model: Learned) -> AnyScorer:
-            if self.memory is None or memory is None:
-                return model.scorer()
-            return weighted_sum(model.model(), memory, self.memory.usual)
+        def measured(model: Learned) -> float:
+            assert held_out is not None
+            scorer: AnyScorer = model.scorer()
+            if self.memory is not None and memory is not None:
+                scorer = weighted_sum(model.model(), memory, self.memory.usual)
+            report = evaluate(scorer, held_out, seen=seen, ks=(options.k,))
+            return report.means()[options.metric]
 
         kept = self.checkpoints
         fitted = None if kept is None else kept.begin(phase, system.learned)
@@ -261,11 +256,9 @@ class Training:
                 system,
                 engine,
                 options,
-                held_out=held_out,
-                seen=seen,
+                measure=None if held_out is None else measured,
                 on_epoch=report,
                 checkpoints=kept,
-                evaluated=evaluated,
                 after=after,
             )
             if kept is not None:

@@ -223,12 +223,12 @@ class Seconds:
 
     train: float
     """The seconds of the epochs of the discriminator."""
-    refit: float
-    """The seconds of the refits of the sampler."""
-    evaluate: float
-    """The seconds of evaluations on held-out rows."""
     total: float
     """The seconds from the beginning to the end."""
+    refit: float = 0.0
+    """The seconds of the refits of the sampler."""
+    evaluate: float = 0.0
+    """The seconds of evaluations on held-out rows."""
     start: float = 0.0
     """The seconds in which the parts of the system were made."""
     memory: float = 0.0
@@ -251,24 +251,24 @@ class Trained(Described):
     """The model that is kept."""
     engine: str
     """The name of the engine that trained it, or of what computed it."""
-    why: str
-    """The reason for the choice of the engine."""
-    deterministic: bool
-    """True if the same seed gives a bit-identical model."""
-    epochs: int
-    """The number of epochs that were run while choosing."""
-    best_epoch: int
-    """The epoch that was chosen; 0 for a model that was computed at once."""
-    log: tuple[tuple[Phase, EpochRecord], ...]
-    """The records of all epochs, with the pass of each."""
-    generator: dict[str, float]
-    """The numbers of the generator's health in the last epoch; empty without one."""
-    valid: dict[str, float]
-    """The metrics of the chosen epoch on validation rows; empty if there were none."""
     seconds: Seconds
     """The seconds that training took."""
     positives_per_second: float
     """The training positives that were visited in a second."""
+    why: str = "it has no epochs"
+    """The reason for the choice of the engine."""
+    deterministic: bool = True
+    """True if the same seed gives a bit-identical model."""
+    epochs: int = 0
+    """The number of epochs that were run while choosing."""
+    best_epoch: int = 0
+    """The epoch that was chosen; 0 for a model that was computed at once."""
+    log: tuple[tuple[Phase, EpochRecord], ...] = ()
+    """The records of all epochs, with the pass of each."""
+    generator: dict[str, float] = field(default_factory=dict)
+    """The numbers of the generator's health in the last epoch; empty without one."""
+    valid: dict[str, float] = field(default_factory=dict)
+    """The metrics of the chosen epoch on validation rows; empty if there were none."""
     memory: float = 0.0
     """The weight γ of the item memory in the model; 0 without one."""
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -303,20 +303,3 @@ class Trained(Described):
         said.append(f"{self.seconds.total:.1f} s with engine {self.engine}: {self.why}")
         valid = self.valid.get(METRIC)
         return said if valid is None else [*said, f"NDCG@50 {valid:.4f} on validation rows"]
-
-
-def computed(model: Model, by: str, seconds: float, n_positives: int) -> Trained:
-    """Return the record of a model that was computed from all rows at once, without epochs."""
-    return Trained(
-        model=model,
-        engine=by,
-        why="it has no epochs",
-        deterministic=True,
-        epochs=0,
-        best_epoch=0,
-        log=(),
-        generator={},
-        valid={},
-        seconds=Seconds(train=seconds, refit=0.0, evaluate=0.0, total=seconds),
-        positives_per_second=n_positives / seconds if seconds else 0.0,
-    )
