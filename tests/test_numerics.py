@@ -241,14 +241,16 @@ def test_a_generator_with_one_item_finds_no_negative_for_who_has_it():
         ("temperature", 2e3, "between 0.001 and 1000"),
         ("temperature", math.nan, "between 0.001 and 1000"),
         ("sampler__lambda_x", 5e-5, "between 0.0001 and 10000"),
+        ("sampler__lambda_x", math.inf, "between 0.0001 and 10000"),
+        ("sampler__lambda_y", -1.0, "between 0.0001 and 10000"),
         ("sampler__lambda_y", 2e4, "between 0.0001 and 10000"),
     ],
 )
 def test_a_system_outside_the_range_is_refused_with_the_range(checkerboard, option, value, range_):
-    with pytest.raises(
-        UsageError, match=f"{option.removeprefix('sampler__')} must lie {range_}, got {value}"
-    ):
+    name = option.removeprefix("sampler__")
+    with pytest.raises(UsageError, match=f"{name} must lie {range_}, got {value}") as error:
         recipe_of(SDGAR(**{option: value})).compose(checkerboard, seed=0)
+    assert error.value.code == f"bad_{name}"
 
 
 @pytest.mark.parametrize("proposal", ["uniform", "popularity", "frozen"])

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from sdgar.data.history import History
-from sdgar.errors import UsageError
 from sdgar.samplers import em
 from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
@@ -119,12 +118,6 @@ def test_a_line_without_a_finite_factor_stays_as_it_was():
     after = step(before, factor, 0.1, dim=1)
     assert torch.equal(after[0], before[0])
     assert_close(after[1], torch.tensor([0.9 * 0.2 + 0.05, 0.9 * 0.8 + 0.05]))
-
-
-@pytest.mark.parametrize("floors", [{"floor_x": 0.0}, {"floor_y": 1.0}])
-def test_floors_are_shares(floors):
-    with pytest.raises(UsageError, match=f"{next(iter(floors))} must lie between 0 and 1"):
-        by_em(**floors)
 
 
 def two_groups() -> tuple[History, Tensor]:

@@ -35,10 +35,6 @@ def test_a_fresh_generator_is_healthy():
     assert found(made()).complaint is None
 
 
-def test_a_sampler_that_reports_nothing_is_not_complained_about():
-    assert Health().complaint is None
-
-
 def test_collapsed_states_are_reported_with_the_parameter_to_raise():
     generator = made()
     generator.set_x(torch.eye(STATES)[torch.arange(USERS) % STATES])

@@ -12,7 +12,6 @@ from torch.testing import assert_close
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers import softmax_generator as cdf
 from sdgar.samplers import softmax_generator as module
 from sdgar.samplers.policy_gradient import PolicyGradient, PolicySettings, Pushes
 from sdgar.samplers.softmax_generator import MOST_ROWS, SoftmaxGenerator, inverse_cdf
@@ -137,7 +136,7 @@ def test_the_inverse_cdf_is_the_first_running_sum_above_the_number(masses, high,
 @pytest.mark.parametrize("n_items", [255, 256, 257, 700])
 def test_the_inverse_cdf_over_many_blocks_follows_the_probabilities(n_items, monkeypatch):
     # Every item of positive probability in its turn: a number in the middle of its share.
-    monkeypatch.setattr(cdf, "_DRAWS_AT_ONCE", 100)
+    monkeypatch.setattr(module, "_DRAWS_AT_ONCE", 100)
     p_I = torch.sin(torch.arange(1.0, n_items + 1)).clamp(min=0).double()
     p_I[-1] = 0.5
     if n_items > 600:
