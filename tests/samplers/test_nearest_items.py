@@ -108,14 +108,6 @@ def test_a_context_with_too_few_unknown_items_gets_all_of_them():
     assert sorted(sampler.best_UM[1].tolist()) == [0, 1, 2]
 
 
-def test_the_lists_survive_state_and_moving():
-    data, model = problem()
-    sampler = made(data, model)
-    other = NearestItems(model, data.history, index="exact", near=10)
-    other.load_state(sampler.state())
-    assert torch.equal(other.to(CPU).best_UM, sampler.best_UM)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [({"index": "hash"}, "hash"), ({"near": 0}, "near"), ({"explore": 1.5}, r"1\.5")],

@@ -7,12 +7,9 @@ from scipy import stats
 
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.rank_by_factor import RankByFactor
-from sdgar.systems.bpr import AOBPR
-from sdgar.systems.recipe import recipe_of
 
 from ..positives import positives_of
 
@@ -118,25 +115,6 @@ def test_orders_and_weights_follow_the_discriminator_at_a_refit_and_not_before()
     assert torch.equal(draw(sampler, 0).items_BN, draw(fresh, 0).items_BN)
     fresh.load_state(before)
     assert torch.equal(draw(fresh, 0).items_BN, first)
-
-
-def test_training_goes_on_from_a_state_between_two_refits(checkerboard):
-    recipe = AOBPR(dim=4, sampler__refit_every=5, batch_size=64)
-
-    def engine_of() -> EagerEngine:
-        system = recipe_of(recipe).compose(checkerboard, seed=0)
-        return EagerEngine(system, checkerboard, seed=0, device=CPU)
-
-    unbroken, half, resumed = engine_of(), engine_of(), engine_of()
-    for engine in (unbroken, half):
-        engine.run_epoch(1)
-        engine.refit(2)
-        engine.run_epoch(2)
-    unbroken.run_epoch(3)
-    resumed.load_state(half.state())
-    resumed.run_epoch(3)
-    state = unbroken.state()
-    assert all(torch.equal(value, state[name]) for name, value in resumed.state().items())
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])

@@ -23,7 +23,6 @@ from sdgar.systems.ease import EASE
 from sdgar.systems.elsa import ELSA
 from sdgar.systems.ials import IALS
 from sdgar.systems.irgan import IRGAN
-from sdgar.systems.learner import Learner
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.neighbours import ItemKNN
@@ -39,7 +38,6 @@ from ..recommend.test_artifact import change_tensors, edit_manifest, plant
 from ..sparse import matrix_of
 
 BASELINES = [e for e in SYSTEMS.values() if issubclass(e, Solver)]
-LEARNERS = [e for e in SYSTEMS.values() if issubclass(e, Learner)]
 
 
 @pytest.fixture(scope="module")

@@ -49,17 +49,6 @@ def test_without_a_memory_there_are_vectors_alone(parts):
     assert isinstance(sdgar.Quick(item_memory=0.0, dim=4).fit(parts[0]).recommender_.model, Factors)
 
 
-def test_new_users_are_folded_in_and_it_is_saved_whole(parts, tmp_path):
-    train, _ = parts
-    fitted = sdgar.Quick(dim=8).fit(train)
-    fitted.save(tmp_path / "run")
-    again = sdgar.load(tmp_path / "run")
-    users = train.users.values[:5]
-    assert again.recommend(users, k=5).equals(fitted.recommend(users, k=5))
-    known = [train.items.values[i] for i in train.history.items_E[:10]]
-    assert len(again.recommend(history=known, k=5)) == 5
-
-
 def test_rules_are_reported(parts):
     assert recipe_of(sdgar.Quick()).decided(parts[0]).keys() == {"tau", "item_memory__neighbours"}
     assert recipe_of(sdgar.Quick(tau=0.2, item_memory__neighbours=7)).decided(parts[0]) == {}
