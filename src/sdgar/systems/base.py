@@ -236,31 +236,13 @@ class Estimator(Parameters, RecommenderMethods, Described):
         """Return how new users are folded into a model of these rows; None if they cannot be."""
         return None
 
-    def _check(self) -> None:
-        """Raise if a setting is known to be wrong before any data is read."""
-
-    def _require_warm_start(self) -> None:
-        """Raise if training cannot continue from an earlier model; computed systems start again."""
-
     def _loop(self) -> FitOptions | None:
         """Return how long the model trains and when it is evaluated; None without epochs."""
-        return None
-
-    def _warm_loop(self) -> FitOptions | None:
-        """Return how long training continues from an earlier model; None without epochs."""
         return None
 
     def _item_memory(self, data: Interactions) -> Memory | None:
         """Return how the item memory is made that is added to the model; None without one."""
         return None
-
-    def _warm_started(self) -> Self:
-        """Return the system with the epochs and steps by which it continues from a model."""
-        return self
-
-    def _least_bytes(self, data: Interactions) -> int:
-        """Return the bytes of memory that training takes in any case."""
-        return 0
 
     def _n_states(self) -> int:
         """Return the number K of states of the generator; 0 without one."""

@@ -10,11 +10,11 @@ import torch
 from sdgar.arguments import at_least, below_one, not_negative, one_of
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.discriminators.factorization import factorization
-from sdgar.errors import DataError, UsageError
+from sdgar.errors import UsageError
 from sdgar.parts import Ingredients
 from sdgar.samplers.static import STATIC
 from sdgar.systems.base import Estimator
-from sdgar.systems.checks import require_features_used, require_learnable, require_plain, some_rows
+from sdgar.systems.checks import require_features_used, require_learnable, require_plain
 from sdgar.systems.defaults import (
     ROWS,
     SCHEDULES,
@@ -30,8 +30,6 @@ from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import Recipe, SystemSpec
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from sdgar.data.interactions import Interactions
     from sdgar.training.fitting import Fit
     from sdgar.training.memory import Memory
@@ -217,44 +215,6 @@ class Learner(Estimator):
             keep_last=self.optimizer.schedule == "linear",
         )
 
-    def _warm_loop(self) -> FitOptions:
-        """Return the settings of the loop that continues from an earlier model: all epochs run."""
-        return replace(self._warm_started()._loop(), early_stopping=False)
-
-    def _warm_started(self) -> Self:
-        """Return the system with the epochs and steps by which it continues from a model."""
-        share = not_negative("warm_start__rate", self.warm_start.rate)
-        return self._changed(
-            epochs=at_least("warm_start__epochs", self.warm_start.epochs, 1),
-            learning_rate=share * self._step()[1],
-            optimizer__schedule="linear",
-        )
-
-    def _require_warm_start(self) -> None:
-        """Raise if training cannot continue from an earlier model."""
-        from sdgar.training.warm_start import tables_of
-
-        try:
-            tables_of(self._compose(some_rows(), seed=0, start=False))
-        except DataError:  # what it needs of the data is not known yet
-            return
-
-    def _check(self) -> None:
-        """Raise if the parts do not go together or a setting is out of range, before data is read.
-
-        The system is composed for a few synthetic rows. What it needs of the data is not known yet,
-        so a lack of features or of times is no fault here.
-        """
-        from sdgar.machine.memory import require_memory
-
-        some = some_rows()
-        require_memory(self._spec.name, self._least_bytes(some), CPU)
-        try:
-            self._compose(some, seed=0)
-            self._item_memory(some)
-        except DataError:
-            return
-
     def _n_states(self) -> int:
         """Return the number K of states of the generator; 0 without one."""
         how: Any = self.sampler
@@ -269,19 +229,6 @@ class Learner(Estimator):
     def _penalty(self, data: Interactions) -> float:
         """Return λ, which weighs the discriminator's penalty."""
         return not_negative("l2", self._decided(data).get("l2", getattr(self, "l2", 0.0)))
-
-    def _least_bytes(self, data: Interactions) -> int:
-        """Count the bytes of tables, of their gradients' sums and of one batch.
-
-        Tables have D numbers a context and item, and where there is a generator K more; a batch
-        has an index, a score and a probability for each negative.
-        """
-        settled = self._settled(data)
-        width = at_least("dim", settled.dim, 1) + settled._n_states()
-        rows = min(at_least("batch_size", settled.batch_size, 1), len(data))
-        shared = at_least("sampler__positives_per_visit", settled.sampler.positives_per_visit, 1)
-        drawn = -(-rows // shared) * at_least("n_negatives", settled.n_negatives, 1)
-        return 2 * 4 * (data.n_users + data.n_items) * width + 16 * drawn
 
     def _require_rows(self, data: Interactions) -> None:
         """Raise if negatives should come from dislikes and there are none."""

@@ -1,16 +1,19 @@
 """What a system is, and its recipe: how its settings become parts, and how it is trained.
 
 An estimator shows its settings and what one does with a model. Engines, commands and experiments
-need more of it: they ask its recipe.
+need more of it: they ask its recipe. This module imports no NumPy, so that ``sdgar train --help``
+is quick.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sdgar.systems.checks import require_sound, some_rows
+from sdgar.arguments import at_least, not_negative
+from sdgar.errors import DataError
 
 if TYPE_CHECKING:
     import torch
@@ -77,6 +80,8 @@ class Recipe:
     @property
     def folds_in(self) -> bool:
         """Whether new users can be folded into its models, from their histories."""
+        from sdgar.systems.checks import some_rows
+
         return self.estimator._fold_rule(some_rows()) is not None
 
     @property
@@ -86,8 +91,9 @@ class Recipe:
 
     @property
     def warm_loop(self) -> FitOptions | None:
-        """How long training continues from an earlier model; None if it has no epochs."""
-        return self.estimator._warm_loop()
+        """How long training continues from an earlier model, in full; None without epochs."""
+        options = self.warm_started().loop
+        return None if options is None else replace(options, early_stopping=False)
 
     @property
     def optimizer(self) -> tuple[str, float]:
@@ -112,12 +118,32 @@ class Recipe:
         return Recipe(self.estimator._changed(**settings))
 
     def check(self) -> None:
-        """Raise if a setting is known to be wrong before any data is read."""
-        self.estimator._check()
+        """Raise if the parts do not go together or a setting is out of range, before data is read.
+
+        The system is composed for a few synthetic rows. What it needs of the data is not known yet,
+        so a lack of features or of times is no fault here.
+        """
+        import torch
+
+        from sdgar.machine.memory import require_memory
+        from sdgar.systems.checks import some_rows
+
+        if self.loop is None:
+            return
+        some = some_rows()
+        require_memory(self.name, self.least_bytes(some), torch.device("cpu"))
+        with suppress(DataError):
+            self.compose(some, seed=0)
+            self.item_memory(some)
 
     def require_warm_start(self) -> None:
-        """Raise if training cannot continue from an earlier model."""
-        self.estimator._require_warm_start()
+        """Raise if training cannot continue from an earlier model; computed systems start again."""
+        from sdgar.systems.checks import some_rows
+        from sdgar.training.warm_start import tables_of
+
+        with suppress(DataError):  # what it needs of the data is not known yet
+            if self.loop is not None:
+                tables_of(self.compose(some_rows(), seed=0, start=False))
 
     def item_memory(self, data: Interactions) -> Memory | None:
         """Return how the item memory is made; None if there is to be none."""
@@ -138,15 +164,35 @@ class Recipe:
         return self.estimator._compose(data, seed=seed, device=device, start=start)
 
     def warm_started(self) -> Recipe:
-        """Return the recipe by which training continues from an earlier model."""
-        return Recipe(self.estimator._warm_started())
+        """Return the recipe with the epochs and steps by which it continues from a model."""
+        if self.loop is None:
+            return self
+        learner: Any = self.estimator
+        share = not_negative("warm_start__rate", learner.warm_start.rate)
+        return self.changed(
+            epochs=at_least("warm_start__epochs", learner.warm_start.epochs, 1),
+            learning_rate=share * self.optimizer[1],
+            optimizer__schedule="linear",
+        )
 
     def least_bytes(self, data: Interactions) -> int:
-        """Return the bytes of memory that training takes in any case."""
-        return self.estimator._least_bytes(data)
+        """Count the bytes of tables, of their gradients' sums and of one batch, for a learner.
+
+        Tables have D numbers a context and item, and where there is a generator K more; a batch
+        has an index, a score and a probability for each negative.
+        """
+        own: Any = self.estimator._settled(data)
+        width = at_least("dim", own.dim, 1) + own._n_states()
+        rows = min(at_least("batch_size", own.batch_size, 1), len(data))
+        shared = at_least("sampler__positives_per_visit", own.sampler.positives_per_visit, 1)
+        drawn = -(-rows // shared) * at_least("n_negatives", own.n_negatives, 1)
+        tables: int = 2 * 4 * (data.n_users + data.n_items) * width
+        return tables + 16 * drawn
 
     def fit(self, how: Fit) -> Estimator:
         """Train the estimator as a record of fitting says, and return it."""
+        from sdgar.systems.checks import require_sound
+
         if how.phase != "all" and how.protocol != "all":  # else the settings were checked before
             require_sound(self.estimator, how.rows, how.valid)
         self.estimator._fit(how)
