@@ -29,9 +29,6 @@ from sdgar.systems.recipe import SystemSpec
 if TYPE_CHECKING:
     from typing import Self
 
-    import torch
-
-    from sdgar.contracts import System
     from sdgar.models.fold_in import FoldInRule
     from sdgar.models.model import Model
     from sdgar.recommend.recommender import Recommender
@@ -205,17 +202,6 @@ class Estimator(Parameters, RecommenderMethods, Described):
     def _fit(self, how: Fit) -> None:
         """Train as the record of fitting says, and keep the model."""
         raise NotImplementedError
-
-    def _compose(
-        self,
-        data: Interactions,
-        *,
-        seed: int,
-        device: torch.device | None = None,
-        start: bool = True,
-    ) -> System:
-        """Return the parts of the system; raise if it has none."""
-        raise UsageError(f"{self._spec.name} is computed at once and has no parts.")
 
     def _decided(self, data: Interactions) -> dict[str, Any]:
         """Return the settings that are left to a rule, with the values it gives for the data."""

@@ -73,13 +73,15 @@ class Learner(Estimator):
     """How training continues from an earlier model."""
 
     def _fit(self, how: Fit) -> None:
+        from sdgar.samplers.dislikes import require_dislikes
         from sdgar.training import fitting
 
         how = fitting.require_validation_used(how, early_stopping=self.early_stopping.enabled)
         require_learnable(how.rows)
         require_plain(self._plain_params())
         require_features_used(self, how.rows)
-        self._require_rows(how.rows)
+        if self.sampler.dislikes:
+            require_dislikes(how.rows)
         again = how.protocol == "all" or how.phase == "all"
         trained, rows = fitting.train(
             Recipe(self._settled(how.rows)),
@@ -229,13 +231,6 @@ class Learner(Estimator):
     def _penalty(self, data: Interactions) -> float:
         """Return λ, which weighs the discriminator's penalty."""
         return not_negative("l2", self._decided(data).get("l2", getattr(self, "l2", 0.0)))
-
-    def _require_rows(self, data: Interactions) -> None:
-        """Raise if negatives should come from dislikes and there are none."""
-        if self.sampler.dislikes:
-            from sdgar.samplers.dislikes import require_dislikes
-
-            require_dislikes(data)
 
 
 @estimator

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sdgar.arguments import at_least, not_negative
-from sdgar.errors import DataError
+from sdgar.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -161,7 +161,11 @@ class Recipe:
 
         Without ``start`` parts are not brought to where training starts, as a state follows.
         """
-        return self.estimator._compose(data, seed=seed, device=device, start=start)
+        learner: Any = self.estimator
+        if not hasattr(learner, "_compose"):
+            raise UsageError(f"{self.name} is computed at once and has no parts.")
+        system: System = learner._compose(data, seed=seed, device=device, start=start)
+        return system
 
     def warm_started(self) -> Recipe:
         """Return the recipe with the epochs and steps by which it continues from a model."""
