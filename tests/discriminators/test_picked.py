@@ -31,20 +31,17 @@ def test_products_and_gradients_are_those_of_copied_vectors(dtype, cosine):
 
 
 @pytest.mark.parametrize("picked", [picked_products, picked_cosines])
-def test_gradients_have_the_same_bytes_for_any_number_of_threads(picked):
+def test_gradients_have_the_same_bytes_for_any_number_of_threads(picked, set_threads):
     torch.manual_seed(0)
     row_BN = torch.randint(0, 50, (3000, 17))
     h_BD, v_RD = torch.randn(3000, 64), torch.randn(50, 64)
-    before, found = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            h, v = h_BD.clone().requires_grad_(), v_RD.clone().requires_grad_()
-            s_BN = picked(h, v, row_BN)
-            s_BN.square().sum().backward()
-            found.append((s_BN, h.grad, v.grad))
-    finally:
-        torch.set_num_threads(before)
+    found = []
+    for threads in (1, 2):
+        set_threads(threads)
+        h, v = h_BD.clone().requires_grad_(), v_RD.clone().requires_grad_()
+        s_BN = picked(h, v, row_BN)
+        s_BN.square().sum().backward()
+        found.append((s_BN, h.grad, v.grad))
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 

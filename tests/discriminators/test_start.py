@@ -73,17 +73,14 @@ def test_cosines_without_biases_get_directions_only(demo):
     assert torch.equal(model.item_ID, biased.item_ID)
 
 
-def test_the_start_is_the_same_for_any_number_of_threads(demo):
+def test_the_start_is_the_same_for_any_number_of_threads(demo, set_threads):
     train, _ = demo
-    before, tables = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            model = Cosine(train.n_users, train.n_items, 128, seed=3, tau=0.12)
-            start(model, train, sweeps=3)
-            tables.append((model.user_UD, model.item_ID))
-    finally:
-        torch.set_num_threads(before)
+    tables = []
+    for threads in (1, 2, 3):
+        set_threads(threads)
+        model = Cosine(train.n_users, train.n_items, 128, seed=3, tau=0.12)
+        start(model, train, sweeps=3)
+        tables.append((model.user_UD, model.item_ID))
     for user_UD, item_ID in tables[1:]:
         assert torch.equal(user_UD, tables[0][0])
         assert torch.equal(item_ID, tables[0][1])

@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
-import torch
 from sklearn.base import clone
 
 import sdgar
@@ -106,17 +105,16 @@ def test_a_model_of_item_weights_says_that_it_has_no_vectors(kind, checkerboard)
 
 
 @pytest.mark.parametrize("kind", BASELINES)
-def test_the_same_seed_gives_the_same_bytes_for_the_same_number_of_threads(kind, demo, tmp_path):
-    before, scores = torch.get_num_threads(), {}
+def test_the_same_seed_gives_the_same_bytes_for_the_same_number_of_threads(
+    kind, demo, tmp_path, set_threads
+):
+    scores = {}
     few = {"dim": 8} if "dim" in kind().get_params() else {}  # for more, threads wait for long
-    try:
-        for name, threads in (("one", 1), ("again", 1), ("two", 2)):
-            torch.set_num_threads(threads)
-            model = kind(device="cpu", **few).fit(demo.train)
-            model.save(tmp_path / name)
-            scores[name] = model.recommender_.model.score_all(np.arange(50))
-    finally:
-        torch.set_num_threads(before)
+    for name, threads in (("one", 1), ("again", 1), ("two", 2)):
+        set_threads(threads)
+        model = kind(device="cpu", **few).fit(demo.train)
+        model.save(tmp_path / name)
+        scores[name] = model.recommender_.model.score_all(np.arange(50))
     one, again, two = (
         (tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "again", "two")
     )
@@ -250,14 +248,10 @@ def test_refitting_learns_from_the_validation_rows_too(demo):
     assert len(model.recommender_.history.items_E) == len(demo.train)
 
 
-def test_the_same_seed_gives_the_same_bytes_for_any_number_of_threads(demo, tmp_path):
-    before = torch.get_num_threads()
-    try:
-        for name, threads, seed in (("one", 1, 3), ("two", 2, 3), ("other", 1, 4)):
-            torch.set_num_threads(threads)
-            BPR(epochs=4, early_stopping__every=2, seed=seed).fit(demo.train).save(tmp_path / name)
-    finally:
-        torch.set_num_threads(before)
+def test_the_same_seed_gives_the_same_bytes_for_any_number_of_threads(demo, tmp_path, set_threads):
+    for name, threads, seed in (("one", 1, 3), ("two", 2, 3), ("other", 1, 4)):
+        set_threads(threads)
+        BPR(epochs=4, early_stopping__every=2, seed=seed).fit(demo.train).save(tmp_path / name)
     one, two, other = (
         (tmp_path / n / "model.safetensors").read_bytes() for n in ("one", "two", "other")
     )

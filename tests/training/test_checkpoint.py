@@ -207,12 +207,27 @@ def test_a_pass_is_taken_up_once_and_with_the_state_of_its_engine(tmp_path):
     assert resumed(store, StubEngine(), "final").epoch == 0
 
 
-def test_a_model_of_another_kind_is_refused(tmp_path):
-    kept_in(tmp_path).write(replace(a_checkpoint(), best={"weight": torch.zeros(2)}))
+class Picky(StubEngine):
+    """An engine that some states do not fit."""
+
+    def load_state(self, state):
+        raise KeyError("model.bias_I")
+
+
+@pytest.mark.parametrize(
+    ("change", "engine", "said"),
+    [
+        ({"best": {"weight": torch.zeros(2)}}, StubEngine(), "does not fit this system"),
+        ({}, Picky(), "does not fit this system"),
+        ({"engine": "warp"}, StubEngine(), "engine was 'warp', is now 'eager'"),
+    ],
+)
+def test_a_checkpoint_of_another_model_or_engine_is_refused(tmp_path, change, engine, said):
+    kept_in(tmp_path).write(replace(a_checkpoint(), **change))
     store = kept_in(tmp_path)
     store.resume()
-    with pytest.raises(ArtifactError, match="does not fit this system"):
-        resumed(store, StubEngine(), "final")
+    with pytest.raises(ArtifactError, match=said):
+        resumed(store, engine, "final")
 
 
 def test_all_fields_that_differ_are_named_at_once():
@@ -252,26 +267,6 @@ def test_a_sealed_file_that_describes_no_run_is_damaged(tmp_path, changes):
     rewrite_loop(folder, **changes)
     with pytest.raises(sealed.DamagedError, match="does not describe"):
         read(folder, as_json(IDENTITY), CPU)
-
-
-def test_a_state_that_does_not_fit_the_engine_is_refused(tmp_path):
-    class Picky(StubEngine):
-        def load_state(self, state):
-            raise KeyError("model.bias_I")
-
-    kept_in(tmp_path).write(a_checkpoint())
-    store = kept_in(tmp_path)
-    store.resume()
-    with pytest.raises(ArtifactError, match="does not fit this system"):
-        resumed(store, Picky(), "final")
-
-
-def test_a_checkpoint_of_another_engine_is_refused(tmp_path):
-    kept_in(tmp_path).write(replace(a_checkpoint(), engine="warp"))
-    store = kept_in(tmp_path)
-    store.resume()
-    with pytest.raises(ArtifactError, match="engine was 'warp', is now 'eager'"):
-        resumed(store, StubEngine(), "final")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
