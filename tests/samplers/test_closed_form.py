@@ -94,6 +94,17 @@ def test_enormous_b_is_one_hot_and_never_nan(lam, size, calibration):
         assert (x_UK[:, 1] > 0.99).all()
 
 
+def test_no_entry_loses_all_its_weight():
+    # What Q cannot draw no importance weight can mend, and the next update has to draw contexts
+    # for every item: an item without weight in any state would have no P(k|i).
+    generator = Decomposable(30, 80, 4, seed=0, update=made(lambda_x=1e-4, lambda_y=1e-4))
+    for epoch in range(1, 6):
+        found = generator.refit(scores, seed=0, epoch=epoch).numbers
+        assert (generator.state_of.mass_RN > 0).all()
+        assert (generator.item_of.mass_RN > 0).all()
+        assert all(math.isfinite(v) for v in found.values())
+
+
 @pytest.mark.parametrize("integrand", ["loss", "deviation"])
 @pytest.mark.parametrize("calibration", ["literal", "relative"])
 def test_a_discriminator_without_any_loss_leaves_the_generator_as_it_was(integrand, calibration):
