@@ -36,7 +36,7 @@ from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.needs import START_ROWS
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import ShardBlocks
-from sdgar.scale.users import UsersOnDevice, UsersOnDisk, UserStore
+from sdgar.scale.users import UsersOnDisk, UserStore
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 from shards import make_direct
@@ -167,7 +167,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     say(f"the system is composed in {found['compose_seconds']:.0f} s")
     found["ways"] = ways = {}
     places: dict[str, Callable[[], UserStore]] = {
-        "on the GPU": UsersOnDevice,
+        "on the GPU": lambda: UserStore(on_device=True),
         "in memory": UserStore,
         "in files": lambda: UsersOnDisk(work / "users", n_shards),
         "in memory, again": UserStore,
@@ -178,7 +178,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
         shutil.rmtree(work / "users", ignore_errors=True)
     say("one block:")
     whole = ShardBlocks(shards, n_shards)
-    one, ways["one block"] = in_blocks(system, first, whole, UsersOnDevice())
+    one, ways["one block"] = in_blocks(system, first, whole, UserStore(on_device=True))
     say("all rows at once:")
     engine, ways["all rows at once"] = all_at_once(system, first, whole, one._seed_of(0))
     found["same_bytes"] = {

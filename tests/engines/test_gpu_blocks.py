@@ -21,7 +21,7 @@ from sdgar.scale.conveyor import SLOTS, Conveyor
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import ShardBlocks, Without
-from sdgar.scale.users import UsersOnDevice, UsersOnDisk, UserStore
+from sdgar.scale.users import UsersOnDisk, UserStore
 from sdgar.systems.recipe import recipe_of
 
 from ..training.workers import run_whole_and_resumed
@@ -142,7 +142,7 @@ def test_start_and_refits_are_those_of_the_cpu(shards, unbroken):
 
 def test_users_who_wait_on_the_device_change_no_byte(shards, halfway, unbroken):
     _, state, users = halfway
-    engine = engine_of("sdsoftmax", shards, UsersOnDevice())
+    engine = engine_of("sdsoftmax", shards, UserStore(on_device=True))
     engine.load_state(state)
     for key, arrays in users.items():
         engine._users.keep(*key, {n: torch.from_numpy(a).to(DEVICE) for n, a in arrays.items()})
@@ -160,7 +160,7 @@ def test_users_in_files_go_on_from_a_state_to_the_same_bytes(shards, halfway, un
 
 
 def test_one_block_has_the_bytes_of_the_engine_in_memory(shards):
-    engine = engine_of("sdsoftmax", shards, UsersOnDevice(), together=3)
+    engine = engine_of("sdsoftmax", shards, UserStore(on_device=True), together=3)
     engine.refit(1)
     like, seed = deepcopy(engine._like), engine._seed_of(0)
     data = ShardBlocks(shards, 3)[0]

@@ -64,7 +64,7 @@ class GpuBlockEngine(BlockEngine):
     def _lay_out(self, system: System) -> None:
         system.discriminator.to(self._device)
         system.sampler.to(self._device)
-        self._there = self._users.on_device()
+        self._there = self._users if self._users.on_device else None
         users, rows = self.blocks.most()
         visits, weighted = rows, self.blocks.shards.has_weights
         if (shared := system.positives_per_visit) > 1:  # every user's last visit may lack some

@@ -31,7 +31,7 @@ from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.needs import START_ROWS, gpu_needs
 from sdgar.scale.shards.views import Held, ShardBlocks, Without, hold
-from sdgar.scale.users import UsersOnDevice, UsersOnDisk, UserStore
+from sdgar.scale.users import UsersOnDisk, UserStore
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import TOGETHER
 from sdgar.show import progress
@@ -86,7 +86,7 @@ class OnShards:
     def users(self, name: str, n_shards: int) -> UserStore:
         """Return the place for users of the pass of this name."""
         if self.work is None:
-            return UsersOnDevice() if self.on_gpu else UserStore()
+            return UserStore(on_device=self.on_gpu)
         return UsersOnDisk(self.work / f"users-{name}", n_shards, self.workers.owns)
 
 

@@ -32,17 +32,14 @@ Places = Sequence[tuple[int, slice]]
 
 
 class UserStore:
-    """Vectors and states of users between two visits, in RAM, where no checkpoint restores them.
+    """Vectors and states of users between two visits, where no checkpoint restores them.
 
-    Subclasses keep them in files, or in the memory of the device that trains.
+    They are in RAM, or on the device that trains (``on_device``). A subclass keeps them in files.
     """
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, str], Arrays] = {}
-
-    def on_device(self) -> UsersOnDevice | None:
-        """Return the store itself if users wait on the device that trains them."""
-        return None
+    def __init__(self, *, on_device: bool = False) -> None:
+        self.on_device = on_device
+        self._kept: dict[tuple[int, str], dict[str, Tensor]] = {}
 
     def has(self, shard: int, kind: str) -> bool:
         """Return whether a shard has stored arrays."""
@@ -50,16 +47,29 @@ class UserStore:
 
     def get(self, shard: int, kind: str) -> Arrays | None:
         """Return the stored arrays of a shard; None without."""
-        return self._kept.get((shard, kind))
+        if not self.has(shard, kind):
+            return None
+        return {name: table.cpu().numpy() for name, table in self._kept[shard, kind].items()}
 
     def put(self, shard: int, kind: str, arrays: Arrays) -> None:
         """Keep a copy of the ``vectors`` or the ``states`` of the users of a shard."""
         kept = self._kept.setdefault((shard, kind), {})
         for name, array in arrays.items():
             if name in kept:  # allocated memory is faster than new memory
-                kept[name][...] = array
+                kept[name].numpy()[...] = array
             else:
-                kept[name] = np.array(array)
+                kept[name] = torch.from_numpy(np.array(array))
+
+    def keep(self, shard: int, kind: str, tables: dict[str, Tensor]) -> None:
+        """Keep a copy of tables that are on the device."""
+        self._kept[shard, kind] = {name: table.clone() for name, table in tables.items()}
+
+    def join(self, shards: range, kind: str) -> dict[str, Tensor] | None:
+        """Return the tables of consecutive shards, concatenated; None without."""
+        if not self.has(shards[0], kind):
+            return None
+        parts = [self._kept[shard, kind] for shard in shards]
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
     def allocate(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Allocate an array for all users."""
@@ -95,39 +105,6 @@ class UserStore:
         """Put the arrays of consecutive shards, shard by shard."""
         for shard, place in places:
             self.put(shard, kind, {name: array[place] for name, array in arrays.items()})
-
-
-class UsersOnDevice(UserStore):
-    """Users of all shards in the memory of the device that trains them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._there: dict[tuple[int, str], dict[str, Tensor]] = {}
-
-    def on_device(self) -> UsersOnDevice:
-        """Return the store itself."""
-        return self
-
-    def has(self, shard: int, kind: str) -> bool:
-        """Return whether a shard has stored arrays."""
-        return (shard, kind) in self._there
-
-    def get(self, shard: int, kind: str) -> Arrays | None:
-        """Copy the stored arrays of a shard from the device; None without."""
-        if not self.has(shard, kind):
-            return None
-        return {name: table.cpu().numpy() for name, table in self._there[shard, kind].items()}
-
-    def join(self, shards: range, kind: str) -> dict[str, Tensor] | None:
-        """Return the tables of consecutive shards, concatenated; None without."""
-        if not self.has(shards[0], kind):
-            return None
-        parts = [self._there[shard, kind] for shard in shards]
-        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-
-    def keep(self, shard: int, kind: str, tables: dict[str, Tensor]) -> None:
-        """Keep a copy of tables that are on the device."""
-        self._there[shard, kind] = {name: table.clone() for name, table in tables.items()}
 
 
 KINDS = ("vectors", "states")

@@ -52,6 +52,8 @@ class TrainOnShards:
     """Trains on a folder of shards, which stands alone among the inputs."""
 
     options: ClassVar[type] = ShardOptions
+    follows = staticmethod(processes.follows)
+    started_again = staticmethod(processes.started_again)
     unused: Sequence[str] = (
         "test", "valid", "split", "keep", "from", "vanished", "replace_if", "user_features",
         "item_features", "feature_kinds", "dislikes",
@@ -73,14 +75,6 @@ class TrainOnShards:
     def claims_job(self, job: Job) -> bool:
         """Return whether an interrupted run trains on shards."""
         return job.shards is not None
-
-    def follows(self) -> bool:
-        """Return whether another process leads this one, and writes the model."""
-        return processes.follows()
-
-    def started_again(self) -> bool:
-        """Return whether torchrun has started this process again after a failure."""
-        return processes.started_again()
 
     def of_job(self, options: ShardOptions) -> dict[str, int]:
         """Return the options as a job keeps them."""

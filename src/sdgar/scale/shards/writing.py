@@ -99,22 +99,11 @@ def require_shards(n_shards: Any) -> int:
 
 def require_free(path: str | Path, *, overwrite: bool) -> Path:
     """Return the place of a folder of shards; raise if something else lies there."""
-    place = folders.place_of(path)
-    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
-        return place
-    if not is_shards(place):
-        raise UsageError(
-            f"{place} is there and is no folder of shards, so it is left as it is. Choose another "
-            "place.",
-            code="out_foreign",
-        )
-    if not overwrite:
-        raise UsageError(
-            f"{place} exists. Choose another place, or replace it with --overwrite "
-            "(overwrite=True).",
-            code="out_exists",
-        )
-    return place
+
+    def own(folder: Path) -> list[str]:
+        return [file.name for file in folder.iterdir()] if is_shards(folder) else []
+
+    return folders.require_free(path, overwrite=overwrite, own=own, what="a folder of shards")
 
 
 def write(data: Interactions, path: str | Path, n_shards: int, *, overwrite: bool) -> Path:
