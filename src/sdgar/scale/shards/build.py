@@ -26,7 +26,7 @@ from sdgar.data import feedback
 from sdgar.data.building import Merging, RowAccount
 from sdgar.data.ids import Ids, id_arrays
 from sdgar.data.interactions import Interactions
-from sdgar.data.read_options import USER, ReadOptions
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.cleaning import Verdict, account_of, check_rows
 from sdgar.data.readers.inputs import InputFiles
@@ -57,7 +57,7 @@ from sdgar.scale.shards.runs import (
     write_ranks,
 )
 from sdgar.scale.shards.shards import Shards
-from sdgar.scale.shards.writing import arrays_of, require_free, require_shards
+from sdgar.scale.shards.writing import arrays_of, require_free, require_shards, require_users
 from sdgar.storage import folders
 from sdgar.storage.files import disk_error
 
@@ -83,12 +83,7 @@ def shard_files(
     options = options or ReadOptions()
     if ram < LEAST_RAM:
         raise UsageError(f"--ram must be at least 256MiB, got {ram:,} bytes.", code="bad_option")
-    if options.context != USER:
-        raise UsageError(
-            f"shards hold the rows of users, and --context has {', '.join(options.context)}. "
-            "Leave it out.",
-            code="bad_context",
-        )
+    require_users(options.context)
     if n_shards is not None:
         require_shards(n_shards)
     inputs = find_inputs(paths, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,12 @@ def require_free(path: str | Path, *, overwrite: bool) -> Path:
 def write(data: Interactions, path: str | Path, n_shards: int, *, overwrite: bool) -> Path:
     """Write interactions as a folder of shards, whole or not at all."""
     require_shards(n_shards)
-    require_plain(data)
+    require_users(data.context)
+    if data.user_features is not None or data.item_features is not None:
+        raise UsageError(
+            "shards do not keep features. Write the rows without them, and join features later.",
+            code="unused_option",
+        )
     place = require_free(path, overwrite=overwrite)
     shard_U = shard_of(data.users.values, n_shards)
     try:
@@ -136,18 +142,13 @@ def write(data: Interactions, path: str | Path, n_shards: int, *, overwrite: boo
     return place
 
 
-def require_plain(data: Interactions) -> None:
-    """Raise if interactions have what shards do not keep."""
-    if data.context != USER:
+def require_users(context: Sequence[str]) -> None:
+    """Raise if rows belong to contexts of several fields, which shards do not keep."""
+    if context != USER:
         raise UsageError(
-            f"shards hold the rows of users, and a context is {', '.join(data.context)} here. "
-            "Leave --context out.",
+            f"shards hold the rows of users, and a context is {', '.join(context)} here. Leave "
+            "--context out.",
             code="bad_context",
-        )
-    if data.user_features is not None or data.item_features is not None:
-        raise UsageError(
-            "shards do not keep features. Write the rows without them, and join features later.",
-            code="unused_option",
         )
 
 
