@@ -193,9 +193,7 @@ def test_what_is_there_is_replaced_only_on_request(folder, tmp_path):
     assert Shards.write(data, folder, 2, overwrite=True).n_shards == 2
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(
-        UsageError, match="not part of a folder of shards"
-    ):
+    with pytest.raises(UsageError, match="not part of a folder of shards"):
         Shards.write(data, tmp_path / "mine", 2, overwrite=True)
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 
