@@ -19,7 +19,8 @@ from sdgar.errors import (
     StoppedError,
     UsageError,
 )
-from sdgar.lab.tune import Tried, grid, opened, rounded, searched_of, tune
+from sdgar.lab.study import Tried, opened
+from sdgar.lab.tune import grid, rounded, searched_of, tune
 from sdgar.maths.optimizers import OPTIMIZERS
 from sdgar.settings import METRIC, types_of
 from sdgar.storage.sealed import DamagedError

@@ -19,7 +19,7 @@ from sdgar.show.printed import visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, ProgressColumn
+    from rich.progress import Progress
 
 _WIDE = 1 << 20
 """The width of a table, so large that nothing is cut; a narrow terminal breaks its lines."""
@@ -129,19 +129,20 @@ class Screen:
 
     def bar(self) -> Progress:
         """Return the bar that moves while work continues; it is drawn on a terminal only."""
-        from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
-
-        return self._bar(
-            MofNCompleteColumn(), TextColumn("{task.fields[unit]}"), TimeElapsedColumn()
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
         )
-
-    def _bar(self, *columns: ProgressColumn) -> Progress:
-        from rich.progress import BarColumn, Progress, TextColumn
 
         return Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            *columns,
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[unit]}"),
+            TimeElapsedColumn(),
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
@@ -153,15 +154,6 @@ class Screen:
         with self.bar() as bar:
             task = bar.add_task(what, total=total, unit="")
             yield lambda more: bar.advance(task, more)
-
-    @contextmanager
-    def bytes_bar(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
-        """Draw a bar for a download; yield the function that takes the bytes so far and in all."""
-        from rich.progress import DownloadColumn, TransferSpeedColumn
-
-        with self._bar(DownloadColumn(), TransferSpeedColumn()) as bar:
-            task = bar.add_task(name, total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _cell(value: Any) -> str:

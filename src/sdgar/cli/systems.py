@@ -31,7 +31,6 @@ _EXTRAS = {
     "ann": "faiss",
     "serve": "psycopg",
     "export": "onnx",
-    "data": "pooch",
     "remote": "s3fs",
 }
 """The extras of the package, and the module that each brings."""

@@ -26,7 +26,8 @@ from sdgar.errors import (
 )
 from sdgar.lab.comparison import COLD, ComparedSystems, Failure, Measured, stand
 from sdgar.lab.conditions import Candidate, Conditions
-from sdgar.lab.tune import MARK, Tuned, require_optuna, tune, with_settings
+from sdgar.lab.study import MARK, require_optuna
+from sdgar.lab.tune import Tuned, tune, with_settings
 from sdgar.runs.run import fit_by, loop_of, require_folding
 from sdgar.runs.watching import Stop, Watch, Work, never
 from sdgar.storage import ledger

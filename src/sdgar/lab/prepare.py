@@ -61,6 +61,12 @@ def prepare(name: str, raw: Path, *, allow_bad_rows: bool = False) -> Prepared:
     A malformed line is an error; with ``allow_bad_rows`` it is left out and counts as rejected.
     """
     dataset = find(name)
+    if not raw.exists():
+        raise UsageError(
+            f"there is no file {str(raw)!r}. Download {dataset.url} ({dataset.homepage}), and name "
+            "it with --raw.",
+            code="no_such_file",
+        )
     find_file(raw, "any", [])  # raises unless it is a file
     positive = _positive(_read(dataset, raw, allow_bad_rows=allow_bad_rows).interactions)
     kinds = {ids.values.dtype.kind for ids in (positive.users, positive.items)}

@@ -4,74 +4,38 @@ The n-th trial depends on the seed, on n and on the results before it, and on no
 sampler is made for each, its seed addressed by (seed, stream, n). The first trial has the defaults.
 If the grid of all choices is no larger than the number of trials, it is tried in a random order;
 else the tree-structured Parzen estimator proposes.
-
-A study can be a file: Optuna's journal, JSON lines. Unlike an SQLite file it needs no SQLAlchemy
-at run time, people can read it, and a crash can harm at most its last line, which is cut off
-(``ledger.locked_lines``). It has two weak points, both handled here: Optuna continues to write
-after a torn line, and waits half a minute for a lock that a killed process has left.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdgar.arguments import at_least
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
-from sdgar.errors import NumericalError, ResourceError, UsageError
+from sdgar.errors import NumericalError, UsageError
 from sdgar.evaluation.measures import check_metric
+from sdgar.lab.study import STARTUP, Tried, opened, record, require_optuna, tried_in
 from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.runs.run import identity_of, loop_of
 from sdgar.runs.watching import Stop, Watch, Work, never
 from sdgar.settings import METRIC
-from sdgar.storage import ledger
-from sdgar.storage.sealed import DamagedError
 from sdgar.systems.base import Estimator
 from sdgar.systems.defaults import RATES, Choice, Range, Space
 from sdgar.systems.recipe import recipe_of, spec_of
-from sdgar.training.checkpoint_file import Identity, as_json, require_same
 from sdgar.training.records import EpochRecord, Phase
 
 if TYPE_CHECKING:
     import optuna
 
-_NAME, _WHAT = "sdgar", "a study of sdgar tune"
-MARK: ledger.Mark = {"op_code": 0, "study_name": _NAME}
-"""The entries by which the file of a study is known as ours: Optuna made it, under our name."""
-_IDENTITY, _REASON, _SECONDS, _BEST_EPOCH = "identity", "reason", "seconds", "best_epoch"
-_STARTUP = 5
-"""The number of trials before proposals are modelled, and before a trial may be given up."""
 _EVALUATIONS_BEFORE_PRUNING = 3
-
-State = Literal["complete", "pruned", "failed"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """One trial that is over, and its result."""
-
-    number: int
-    """The number of the trial, from 1."""
-    settings: dict[str, Any]
-    """The settings that were tried."""
-    state: State
-    """The way in which the trial ended."""
-    value: float | None
-    """The metric on validation rows; None unless the trial is complete."""
-    best_epoch: int | None = None
-    """The epoch with the best metric; None if there is none."""
-    seconds: float = 0.0
-    """The seconds that the trial took."""
-    reason: str | None = None
-    """The reason why the trial failed; None if it did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +124,18 @@ def tune(
     if study is not None:
         kept = f"All trials but this one are kept in {study}; the same command resumes."
     work = Work(watch or Watch(), stop, kept)
+    every = grid(space, first, seed)
+    walks = all(isinstance(values, Choice) for values in space.values()) and len(every) <= trials
+    wanted, planned = (len(every), every) if walks else (trials, [first])
     with opened(identity, warmup=warmup, path=study, overwrite=overwrite) as search:
         done = tried_in(search)
         for tried in done:
             work.end("before", _sentence(system, tried))
-        while (trial := _propose(search, done, space, first, trials, seed, work)) is not None:
+        while len(done) < wanted:
+            work.require_going()
+            before = [tried.settings for tried in done]
+            untried = next((one for one in planned if one not in before), None)
+            trial = _asked(search, space, untried, address(seed, len(done)))
             settings = rounded(trial.params)
             twin = next((tried for tried in done if tried.settings == settings), None)
             tried = Tried(number=len(done) + 1, settings=settings, state="pruned", value=None)
@@ -172,7 +143,7 @@ def tune(
                 tried = _train(trial, tried, base, train, valid, metric, work)
             else:  # the same settings have the same result
                 tried = replace(twin, number=tried.number, seconds=0.0)
-            _record(search, trial, tried)
+            record(search, trial, tried)
             done.append(tried)
             work.end("trial", _sentence(system, tried))
     tuned = Tuned(system=system, trials=tuple(done), searched=tuple(space), metric=metric)
@@ -199,126 +170,27 @@ def with_settings(base: Estimator, settings: Mapping[str, Any]) -> Estimator:
     return type(base)(**{**base.get_params(), **settings})
 
 
-def require_optuna() -> None:
-    """Raise if Optuna is not installed, and say how to install it."""
-    try:
-        import optuna  # noqa: F401
-    except ImportError as error:
-        raise ResourceError(
-            'tuning needs Optuna, which is not installed: pip install "sdgar[tune]".',
-            code="no_optuna",
-        ) from error
-
-
-@contextmanager
-def opened(
-    identity: Identity, *, warmup: int, path: Path | None = None, overwrite: bool = False
-) -> Iterator[optuna.Study]:
-    """Open a study, in a file for this process alone or in RAM; raise if it is of another search.
-
-    A trial is given up if it is below the median of those before it, ``warmup`` epochs or later.
-    """
-    import optuna
-    from optuna.trial import TrialState
-
-    now, before = as_json(identity), optuna.logging.get_verbosity()
-    with ExitStack() as files:
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        try:
-            study = optuna.create_study(
-                storage=None if path is None else _journal(path, files, overwrite=overwrite),
-                study_name=_NAME,
-                direction="maximize",
-                pruner=optuna.pruners.MedianPruner(_STARTUP, warmup),
-                load_if_exists=True,
-            )
-        finally:
-            optuna.logging.set_verbosity(before)
-        if _IDENTITY not in study.user_attrs:
-            study.set_user_attr(_IDENTITY, now)
-        require_same(study.user_attrs[_IDENTITY], now, path or Path())
-        for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            study.tell(trial.number, state=TrialState.FAIL)
-        yield study
-
-
-def _journal(path: Path, files: ExitStack, *, overwrite: bool) -> optuna.storages.BaseStorage:
-    """Lock the file until ``files`` are closed; raise if it is not a study of ours."""
-    import optuna
-    from optuna.storages.journal import JournalFileBackend, JournalStorage
-
-    files.enter_context(ledger.locked_lines(path, mark=MARK, what=_WHAT, empty=overwrite))
-    # We hold the file, so a lock of Optuna that is there was left by a killed process.
-    Path(f"{path}.lock").unlink(missing_ok=True)
-    try:
-        storage = JournalStorage(JournalFileBackend(str(path)))
-    except (KeyError, TypeError, ValueError) as error:
-        raise DamagedError(path, f"it is not a journal of Optuna ({error!r})") from error
-    if set(optuna.get_all_study_names(storage)) - {_NAME}:
-        raise ledger.foreign_file(path, _WHAT)
-    return storage
-
-
-def tried_in(study: optuna.Study) -> list[Tried]:
-    """Return all trials that came to an end; interrupted ones, without a reason, are left out."""
-    states = _states()
-    over = [
-        trial
-        for trial in study.get_trials(deepcopy=False, states=tuple(states))
-        if states[trial.state] != "failed" or trial.user_attrs.get(_REASON)
-    ]
-    return [
-        Tried(
-            number=number,
-            settings=rounded(trial.params),
-            state=states[trial.state],
-            value=trial.value if states[trial.state] == "complete" else None,
-            best_epoch=trial.user_attrs.get(_BEST_EPOCH),
-            seconds=trial.user_attrs.get(_SECONDS, 0.0),
-            reason=trial.user_attrs.get(_REASON),
-        )
-        for number, trial in enumerate(over, start=1)
-    ]
-
-
-def _states() -> dict[optuna.trial.TrialState, State]:
-    from optuna.trial import TrialState
-
-    return {
-        TrialState.COMPLETE: "complete",
-        TrialState.PRUNED: "pruned",
-        TrialState.FAIL: "failed",
-    }
-
-
-def _propose(
-    study: optuna.Study,
-    done: Collection[Tried],
-    space: Space,
-    first: dict[str, Any],
-    trials: int,
-    seed: int,
-    work: Work,
-) -> optuna.Trial | None:
-    """Begin the next trial; None if all are done, or every combination was tried."""
+def _asked(
+    study: optuna.Study, space: Space, settings: dict[str, Any] | None, seed: int
+) -> optuna.Trial:
+    """Begin a trial with these settings; if there are none, with settings that Optuna proposes."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
     from optuna.samplers import TPESampler
     from optuna.trial import TrialState
 
-    distributions = _distributions(space)
-    n, every = len(done), grid(space, first, seed)
-    walks = all(hasattr(one, "choices") for one in distributions.values()) and len(every) <= trials
-    if n >= trials or (walks and n >= len(every)):
-        return None
-    work.require_going()
-    if walks or n == 0:
-        before = [tried.settings for tried in done]
-        untried = next(settings for settings in every if settings not in before)
-        # A waiting trial was added for this turn before a crash.
-        if not study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
-            study.enqueue_trial(untried)
-    else:
-        study.sampler = TPESampler(seed=address(seed, n), n_startup_trials=_STARTUP)
-    return study.ask(distributions)
+    if settings is None:
+        study.sampler = TPESampler(seed=seed, n_startup_trials=STARTUP)
+    # A waiting trial was added for this turn before a crash.
+    elif not study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+        study.enqueue_trial(settings)
+    return study.ask(
+        {
+            name: FloatDistribution(values.low, values.high, log=True)
+            if isinstance(values, Range)
+            else CategoricalDistribution(values.values)
+            for name, values in space.items()
+        }
+    )
 
 
 def _train(
@@ -358,15 +230,6 @@ def _train(
     return replace(tried, seconds=round(time.perf_counter() - start, 3))
 
 
-def _record(study: optuna.Study, trial: optuna.Trial, tried: Tried) -> None:
-    """Keep the result of a trial; the next process resumes after it."""
-    trial.set_user_attr(_SECONDS, tried.seconds)
-    trial.set_user_attr(_BEST_EPOCH, tried.best_epoch)
-    trial.set_user_attr(_REASON, tried.reason)
-    state = next(state for state, name in _states().items() if name == tried.state)
-    study.tell(trial, tried.value, state=state)
-
-
 def grid(space: Space, first: dict[str, Any], seed: int) -> list[dict[str, Any]]:
     """Return all settings that choices allow, ``first`` first, the others in a random order."""
     choices = {name: v.values for name, v in space.items() if isinstance(v, Choice)}
@@ -383,17 +246,6 @@ def address(seed: int, n: int) -> int:
     """Return the 32 random bits of trial n."""
     rows = np.array([n])
     return int(Draws(seed, Stream.TRIALS, 1, rows).words(0 * rows)[0][0])
-
-
-def _distributions(space: Space) -> dict[str, Any]:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution
-
-    return {
-        name: FloatDistribution(values.low, values.high, log=True)
-        if isinstance(values, Range)
-        else CategoricalDistribution(values.values)
-        for name, values in space.items()
-    }
 
 
 def rounded(settings: dict[str, Any]) -> dict[str, Any]:

@@ -25,10 +25,6 @@ COMMANDS = {
         "Prepare one of the paper's data sets from its raw file, as the paper does.",
         "sdgar.lab.commands.data_sets:prepare",
     ),
-    "data download": (
-        "Fetch the raw file of one of the paper's data sets; verified by its digest.",
-        "sdgar.lab.commands.data_sets:download",
-    ),
     "data synthetic": (
         "Make up events with the size and skew of a known data set.",
         "sdgar.lab.commands.data_sets:synthetic",

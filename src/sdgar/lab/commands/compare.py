@@ -251,10 +251,11 @@ def tune(
     from sdgar.evaluation.measures import check_metric
     from sdgar.evaluation.ranked import warn_of_known
     from sdgar.lab import tune as tuning
+    from sdgar.lab.study import require_optuna
     from sdgar.runs.run import check_settings
     from sdgar.systems.make import make
 
-    tuning.require_optuna()
+    require_optuna()
     screen = Screen(as_json=as_json)
     seed, metric, study = training.seed, training.metric, wanted.study
     common = {"seed": seed, **training.common()}

@@ -1,4 +1,4 @@
-"""``sdgar data prepare``, ``download``, ``synthetic``: the paper's data, and synthetic data."""
+"""``sdgar data prepare`` and ``synthetic``: the paper's data, and synthetic data."""
 
 from __future__ import annotations
 
@@ -44,30 +44,6 @@ def prepare(
     file = folder / "interactions.parquet"
     screen.say("next", command("sdgar", "train", file, "--split", "paper", "--out", "RUN"))
     screen.result(data.stats() | {"rows": data.account.as_dict(), "out": str(folder)})
-
-
-def download(
-    name: _Name,
-    out: Annotated[
-        Path, Option("Put the raw file into this folder.", "FOLDER", parse=folder_for_files)
-    ] = Path("data/raw"),
-    url: Annotated[str | None, Option("Fetch from another place.")] = None,
-    sha256: Annotated[str | None, Option("Check that the file has this digest.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Fetch the raw file of one of the paper's data sets; verified by its digest."""
-    from sdgar.lab import datasets
-
-    screen = Screen(as_json=as_json)
-    dataset = datasets.find(name)
-    screen.say("terms", dataset.terms)
-    with screen.bytes_bar(dataset.filename) as progress:
-        got = datasets.download(dataset, out, progress=progress, url=url, sha256=sha256)
-    screen.say("saved", f"{got.path} ({got.size:,} bytes)")
-    screen.say("note", got.note())
-    words = ("sdgar", "data", "prepare", name, "--raw", got.path, "--out", f"data/{name}")
-    screen.say("next", command(*words))
-    screen.result({"path": str(got.path), "bytes": got.size, "sha256": got.sha256})
 
 
 def synthetic(
