@@ -310,14 +310,15 @@ def test_validation_rows_that_are_training_rows_are_reported():
         BPR(epochs=1, engine="eager").fit(rows(), rows())
 
 
-@pytest.mark.parametrize("name", ["popular", "item-knn", "ease"])
+@pytest.mark.parametrize("name", ["popular", "item-knn", "ease", "quick"])
 def test_systems_that_do_not_use_weights_say_so(name, tmp_path):
     weighted = rows(weight=np.arange(40) + 1.0)
     with pytest.warns(SdgarWarning, match=f"{name} does not use the weights of rows"):
         SYSTEMS[name]().fit(weighted)
     frame_of(weighted).with_columns(weight=weighted.weight_E).write_csv(tmp_path / "w.csv")
     words = ("train", tmp_path / "w.csv", "--split", "none", "--out", tmp_path / "run")
-    done = sdgar(*words, "--system", name, "--weight-column", "weight")
+    chosen = ("--fast",) if name == "quick" else ("--system", name)
+    done = sdgar(*words, *chosen, "--weight-column", "weight")
     assert f"warning {name} does not use the weights of rows" in done.stdout
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sdgar._version import __version__
-from sdgar.cli.commands import Registry
+from sdgar.cli.commands import CommandGroup
 from sdgar.cli.console import Screen, warnings_on
 from sdgar.cli.pages import SETTINGS
 from sdgar.errors import (
@@ -27,7 +27,7 @@ from sdgar.show import progress
 from sdgar.show.printed import command
 
 app = typer.Typer(
-    cls=Registry,
+    cls=CommandGroup,
     name="sdgar",
     help="Recommendations from implicit feedback with learned negative sampling.",
     epilog="Exit codes: 0 done · 1 a bug · 2 usage · 3 data · 4 saved model · 5 disk, memory, "

@@ -147,7 +147,7 @@ def extensions_of(name: str) -> list[Any]:
     return [one.load() for key, one in registered().items() if key.startswith(f"{name}:")]
 
 
-class Registry(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group with all registered commands whose names begin with the name of the group."""
 
     prefix = ""
@@ -201,7 +201,7 @@ def command_of(name: str) -> Any:
         raise unknown_name("command", name, registered())
     word = name.rpartition(" ")[2]
     if one.place is None:
-        kind = type("Group", (Registry,), {"prefix": f"{name} "})
+        kind = type("Group", (CommandGroup,), {"prefix": f"{name} "})
         app = typer.Typer(cls=kind, add_completion=False, help=one.line, **SETTINGS)
         app.callback()(lambda: None)
     else:
