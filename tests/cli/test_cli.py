@@ -458,80 +458,41 @@ def test_a_setting_written_as_an_option_gets_its_spelling():
     assert "written as --set epochs=…" in done.stderr
 
 
+def on_events(*words: str) -> tuple[str, ...]:
+    """Return the words of a training on the events."""
+    return "train", "{events}/events.csv", "--out", "o", *words
+
+
 BAD = {
     "no_file": (("train", "nowhere.csv", "--out", "o"), 2, "nowhere.csv"),
     "no_out": (("train", "{events}/events.csv"), 2, "--out"),
-    "unknown_system": (
-        ("train", "{events}/events.csv", "--out", "o", "--system", "brp"),
-        2,
-        "Did you mean 'bpr'",
-    ),
-    "unknown_setting": (
-        ("train", "{events}/events.csv", "--out", "o", "--set", "dimm=3"),
-        2,
-        "Did you mean 'dim'",
-    ),
-    "setting_without_value": (
-        ("train", "{events}/events.csv", "--out", "o", "--set", "dim"),
-        2,
-        "KEY=VALUE",
-    ),
-    "setting_of_wrong_type": (
-        ("train", "{events}/events.csv", "--out", "o", "--set", "l2=0,5"),
-        2,
-        "must be of type float",
-    ),
-    "seed_by_set": (
-        ("train", "{events}/events.csv", "--out", "o", "--set", "seed=3"),
-        2,
-        "use --seed",
-    ),
-    "zero_dim": (("train", "{events}/events.csv", "--out", "o", "--set", "dim=0"), 2, "at least 1"),
+    "unknown_system": (on_events("--system", "brp"), 2, "Did you mean 'bpr'"),
+    "unknown_setting": (on_events("--set", "dimm=3"), 2, "Did you mean 'dim'"),
+    "setting_without_value": (on_events("--set", "dim"), 2, "KEY=VALUE"),
+    "setting_of_wrong_type": (on_events("--set", "l2=0,5"), 2, "must be of type float"),
+    "seed_by_set": (on_events("--set", "seed=3"), 2, "use --seed"),
+    "zero_dim": (on_events("--set", "dim=0"), 2, "at least 1"),
     "zero_epochs": (
-        ("train", "{events}/events.csv", "--out", "o", "--set", "epochs=0"),
+        on_events("--set", "epochs=0"),
         2,
         "epochs must be an integer of at least 1, got 0",
     ),
-    "negative_seed": (("train", "{events}/events.csv", "--out", "o", "--seed", "-1"), 2, "got -1"),
-    "word_as_seed": (("train", "{events}/events.csv", "--out", "o", "--seed", "abc"), 2, "abc"),
-    "huge_seed": (
-        ("train", "{events}/events.csv", "--out", "o", "--seed", str(2**64)),
-        2,
-        "2^64 - 1",
-    ),
-    "unknown_engine": (
-        ("train", "{events}/events.csv", "--out", "o", "--engine", "warp"),
-        2,
-        "unknown engine 'warp'",
-    ),
-    "no_gpu": (("train", "{events}/events.csv", "--out", "o", "--device", "cuda"), 5, "no GPU"),
-    "unknown_protocol": (
-        ("train", "{events}/events.csv", "--out", "o", "--protocol", "best"),
-        2,
-        "unknown protocol 'best'",
-    ),
-    "unknown_split": (
-        ("train", "{events}/events.csv", "--out", "o", "--split", "tme"),
-        2,
-        "Did you mean 'time'",
-    ),
+    "negative_seed": (on_events("--seed", "-1"), 2, "got -1"),
+    "word_as_seed": (on_events("--seed", "abc"), 2, "abc"),
+    "huge_seed": (on_events("--seed", str(2**64)), 2, "2^64 - 1"),
+    "unknown_engine": (on_events("--engine", "warp"), 2, "unknown engine 'warp'"),
+    "no_gpu": (on_events("--device", "cuda"), 5, "no GPU"),
+    "unknown_protocol": (on_events("--protocol", "best"), 2, "unknown protocol 'best'"),
+    "unknown_split": (on_events("--split", "tme"), 2, "Did you mean 'time'"),
     "paper_without_test": (
-        ("train", "{events}/events.csv", "--out", "o", "--split", "none", "--protocol", "paper"),
+        on_events("--split", "none", "--protocol", "paper"),
         2,
         "there are none",
     ),
-    "bad_k": (("train", "{events}/events.csv", "--out", "o", "--k", "ten"), 2, "got 'ten'"),
-    "diverges": (
-        ("train", "{events}/events.csv", "--out", "o", "--set", "learning_rate=1e38"),
-        6,
-        "Lower the learning rate",
-    ),
+    "bad_k": (on_events("--k", "ten"), 2, "got 'ten'"),
+    "diverges": (on_events("--set", "learning_rate=1e38"), 6, "Lower the learning rate"),
     "out_taken": (("train", "{events}/events.csv", "--out", "{events}"), 2, "--overwrite"),
-    "missing_column": (
-        ("train", "{events}/events.csv", "--out", "o", "--user-column", "customer"),
-        2,
-        "user_id",
-    ),
+    "missing_column": (on_events("--user-column", "customer"), 2, "user_id"),
     "no_model": (("recommend", "nowhere", "--all"), 4, "is not a saved model"),
     "not_a_model": (("recommend", "{events}", "--all"), 4, "holds no manifest.json"),
     "nobody": (("recommend", "{run}"), 2, "--user ID"),
@@ -539,11 +500,7 @@ BAD = {
     "user_and_history": (("recommend", "{run}", "--user", "a", "--history", "b"), 2, "--history"),
     "no_fold_in": (("recommend", "{run}", "--history", "item-0001"), 2, "sdsoftmax"),
     "empty_history": (("recommend", "{run}", "--history", ","), 2, "empty"),
-    "unknown_user": (
-        ("recommend", "{run}", "--user", "eve", "--fallback", "error"),
-        2,
-        "eve",
-    ),
+    "unknown_user": (("recommend", "{run}", "--user", "eve", "--fallback", "error"), 2, "eve"),
     "unknown_item": (("similar", "{run}", "--item", "eve", "--fallback", "error"), 2, "eve"),
     "no_places": (("recommend", "{run}", "--all", "-k", "0"), 2, "at least 1"),
     "unknown_format": (("recommend", "{run}", "--all", "-o", "lists.xlsx"), 2, ".parquet"),
