@@ -166,7 +166,6 @@ CASES = [
     Case("a split has no name", 2, ("''",), run("data", "split", "EVENTS", "--out", "")),
     Case("a prepared set is a file", 2, ("a folder is needed",),
          run("data", "prepare", "gowalla", "--raw", "x", "--out", "FILE")),
-    Case("a download has no place", 2, ("''",), run("data", "download", "gowalla", "--out", "")),
     Case("lists have no name", 2, ("''",), run("recommend", "MODEL", "--all", "-o", "")),
     Case("lists are a folder", 2, ("is a folder", "lists.parquet"),
          run("recommend", "MODEL", "--all", "-o", "FOLDER")),
@@ -192,8 +191,6 @@ CASES = [
     Case("lists have no places", 2, ("'0'", "at least 1"), train("--k", "0")),
     Case("lists have fewer than no places", 2, ("'-1'",), train("--k", "-1")),
     Case("lists have a number of places without end", 2, ("digits",), train("--k", "9" * 5000)),
-    Case("0 items are to be recommended", 2, ("at least 1, got 0",),
-         run("recommend", "MODEL", "--all", "-k", "0")),
     Case("fewer than no items are to be recommended", 2, ("got -1",),
          run("recommend", "MODEL", "--all", "-k", "-1")),
     Case("fewer than no similar items are wanted", 2, ("got -1",),
@@ -224,7 +221,6 @@ CASES = [
     Case("the paper has more seeds than anyone has time for", 2, ("10,000",),
          run("paper", "table1", "--out", "o", "--seeds", 10**12)),
     Case("an option is misspelt", 2, ("--sytem", "sdgar train --help"), train("--sytem", "bpr")),
-    Case("a command is misspelt", 2, ("'recomend'", "'recommend'"), run("recomend", "x")),
     Case("a command lacks a word", 2, ("FILE", "--help"), run("data", "stats")),
     Case("k is not whole", 2, ("2.5",), lists(k=2.5)),
     Case("k is text", 2, ("'3'",), lists(k="3")),
@@ -584,11 +580,10 @@ def test_a_full_disk_is_reported_on_stderr():
     "environment",
     [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
 )
-def test_terminals_without_our_letters_get_the_next_best(environment):
+def test_letters_that_a_terminal_lacks_are_escaped(environment):
     done = shell("sdgar train --help; sdgar recomend ·é >&2; sdgar --help; true", **environment)
     assert done.stdout.isascii()
-    assert "postgresql://..." in done.stdout
-    assert "0 done - 1 a bug" in done.stdout
+    assert r"postgresql://\u2026" in done.stdout
     assert "Traceback" not in done.stderr
 
 
@@ -656,15 +651,12 @@ def listed(text: str) -> set[str]:
         ("train", "--sampler", set(SAMPLERS)),
         ("train", "--objective", set(OBJECTIVES)),
         ("data synthetic", "preset", set(PRESETS)),
+        ("data prepare", "name", set(DATASETS)),
         ("train", "--duplicates", {"error", "sum", "max", "last"}),
     ],
 )
 def test_help_lists_exactly_the_names_there_are(name, option, known):
     assert listed(helps(name, option)) == known
-
-
-def test_data_sets_are_known_by_the_names_that_help_spells(tmp_path):
-    assert listed(helps("data prepare", "name")) == set(DATASETS)
 
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -10,8 +10,11 @@ from sdgar.cli.console import Screen
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
+    from sdgar.data.ids import Ids
     from sdgar.recommend.lists import RankedLists
 
 
@@ -117,21 +120,27 @@ def write_answers(
                 advance(len(lists))
 
         if as_trec:
-            rows = trec.write_run((one for lists in watched() for one in _rankings(lists)), out)
+            lines = (
+                one
+                for lists in watched()
+                for one in rankings(lists.queried, lists.items_TK, lists.ids)
+            )
+            rows = trec.write_run(lines, out)
         else:
             write_pieces(frames(), out)
     screen.say("saved", f"{rows:,} rows to {out}")
     return entries
 
 
-def _rankings(lists: RankedLists) -> Iterator[tuple[object, list[object]]]:
-    """Yield the user and the items of each list, as a run of TREC has them."""
-    if len(lists.queried) > 1:
+def rankings(
+    queried: Mapping[str, Any], items_TK: NDArray[np.integer[Any]], ids: Ids
+) -> Iterator[tuple[object, list[object]]]:
+    """Yield the user and the items of each list, as files of TREC have them."""
+    if list(queried) != ["user"]:
         raise UsageError(
-            f"a context of this model is {', '.join(lists.queried)}, and a run of TREC has one id "
-            "for each list. Use --out FILE.",
+            f"a context of this model is {', '.join(queried)}, and files of TREC have one id for "
+            "each list. Use --out FILE to recommend, or --per-user to evaluate.",
             code="bad_context",
         )
-    (ids_T,) = lists.queried.values()
-    for user, items_K in zip(ids_T.tolist(), lists.items_TK, strict=True):
-        yield user, lists.ids.at(items_K[items_K >= 0]).tolist()
+    for user, items_K in zip(queried["user"].tolist(), items_TK, strict=True):
+        yield user, ids.at(items_K[items_K >= 0]).tolist()

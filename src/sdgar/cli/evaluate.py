@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from sdgar.cli.answers import rankings
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events
 from sdgar.cli.options.option import Option, first_page, written_out
@@ -127,10 +128,13 @@ class TrecOptions:
         from sdgar.data import trec
 
         written = {}
+        assert report.ids is not None
         if self.write_run is not None:
-            written[self.write_run] = trec.write_run(_lists(report), self.write_run)
+            assert report.ranked is not None
+            assert report.ranked.known.items is not None
+            lists = rankings(report.ids, report.ranked.items_TK, report.ranked.known.items)
+            written[self.write_run] = trec.write_run(lists, self.write_run)
         if self.write_qrels is not None:
-            assert report.ids is not None
             measured = set(report.ids["user"].tolist())
             users, items = test.users.values.tolist(), test.items.values.tolist()
             pairs = zip(test.users_E.tolist(), test.items_E.tolist(), strict=True)
@@ -138,22 +142,6 @@ class TrecOptions:
             written[self.write_qrels] = trec.write_qrels(relevant, self.write_qrels)
         for file, rows in written.items():
             screen.say("saved", f"{rows:,} rows to {file}")
-
-
-def _lists(report: Report) -> Iterator[tuple[object, list[object]]]:
-    ranked = report.ranked
-    assert ranked is not None
-    assert ranked.known.items is not None
-    assert report.ids is not None
-    if list(report.ids) != ["user"]:
-        raise UsageError(
-            f"a context of this model is {', '.join(report.ids)}, and files of TREC have one id "
-            "for each list. Use --per-user, or `sdgar recommend -o FILE`.",
-            code="bad_context",
-        )
-    ids = ranked.known.items.values.tolist()
-    for user, items_K in zip(report.ids["user"].tolist(), ranked.items_TK.tolist(), strict=True):
-        yield user, [ids[item] for item in items_K if item >= 0]
 
 
 @first_page(

@@ -7,7 +7,6 @@ numbers that are not finite, 7 a model that is not replaced, 130 interrupted, 14
 from __future__ import annotations
 
 import atexit
-import codecs
 import gc
 import io
 import os
@@ -23,11 +22,6 @@ _ALLOCATIONS = 20_000
 many objects that Python's own 700 would cost a tenth of their time."""
 _IMPORT = "<frozen importlib._bootstrap>"
 """The name of the code that imports modules, as frames have it."""
-_ALIKE = {
-    "·": "-", "…": "...", "–": "-", "±": "+-", "×": "x", "→": "->", "≥": ">=", "≤": "<=",
-    "─": "-", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "━": "-", "╸": "-", "╺": "-",
-}  # fmt: skip
-"""What replaces signs that a stream cannot show."""
 
 Handler = Callable[[int, FrameType | None], None]
 
@@ -90,14 +84,11 @@ class _Interrupts:
         self.came = False
         self._leave = leave
         self._handler = signal.getsignal(signal.SIGINT)
-        self._hook = sys.unraisablehook
         if self._handler in (signal.default_int_handler, leave):
             signal.signal(signal.SIGINT, self._take)
-            sys.unraisablehook = self._again
 
     def forget(self) -> None:
         """Restore the handler that was there before."""
-        sys.unraisablehook = self._hook
         if signal.getsignal(signal.SIGINT) == self._take:
             signal.signal(signal.SIGINT, self._handler)
 
@@ -107,13 +98,6 @@ class _Interrupts:
             self._leave(number, frame)
         raise KeyboardInterrupt
 
-    def _again(self, unraisable: Any) -> None:
-        """Interrupt again if the first exception was lost in a callback that cannot raise."""
-        if self.came and unraisable.exc_type is KeyboardInterrupt:
-            signal.raise_signal(signal.SIGINT)
-        else:
-            self._hook(unraisable)
-
 
 def _is_importing(frame: FrameType | None) -> bool:
     """Return whether a frame is part of an import."""
@@ -122,17 +106,6 @@ def _is_importing(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def _nearest(error: UnicodeError) -> tuple[str, int]:
-    """Return a sign like the one that cannot be shown, or its number."""
-    assert isinstance(error, UnicodeEncodeError)
-    missing = error.object[error.start : error.end]
-    said = [_ALIKE.get(c) or c.encode("ascii", "backslashreplace").decode() for c in missing]
-    return "".join(said), error.end
-
-
-codecs.register_error("sdgar-nearest", _nearest)
 
 
 class _Pipe(io.FileIO):
@@ -184,6 +157,6 @@ def _stream(now: TextIO | None, *, strict: bool) -> io.TextIOWrapper:
     return io.TextIOWrapper(
         io.BufferedWriter(pipe),
         encoding=now.encoding,
-        errors="sdgar-nearest",
+        errors="backslashreplace",
         line_buffering=not strict or pipe.isatty(),
     )
