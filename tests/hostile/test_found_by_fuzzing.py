@@ -160,6 +160,54 @@ def with_other_best(tensors: State, loop: State) -> None:
 RANGE = ("timestamp_range", "row 1")
 PLACES = ['["ann","Oslo"]']
 
+DAMAGED_RUNS: list[Any] = [
+    ("a pass had its best epoch later", ("best epoch", "1000000000"), "bpr", 4, with_best_epoch),
+    ("an epoch took 10^400 seconds", ("train_seconds",), "bpr", 1, with_seconds(10**400)),
+    ("an epoch took less than no time", ("seconds",), "bpr", 1, with_seconds(-1.0)),
+    (
+        "the best epoch was not measured",
+        ("epoch 1", "not measured"),
+        "bpr",
+        1,
+        with_an_unmeasured_best,
+    ),
+    ("a loss is no number", ("loss", "epoch 1", "nan"), "bpr", 1, with_no_number),
+    (
+        "masses do not add up",
+        ("add up",),
+        "sdgar, fused",
+        1,
+        with_sampler("x_mass_UK", (6, 1), 2**62),
+    ),
+    (
+        "an order names no item",
+        ("order of the items",),
+        "aobpr",
+        1,
+        with_sampler("order_KI", (0, 0), 10**9),
+    ),
+    ("a best item is none", ("best items",), "search", 1, with_sampler("best_UM", (0, 0), 10**9)),
+    (
+        "best items have a gap",
+        ("gap",),
+        "search",
+        1,
+        with_sampler("best_UM", (0, slice(2)), [-1, 0]),
+    ),
+    ("a best item comes twice", ("twice",), "search", 1, with_sampler("best_UM", (0, slice(2)), 3)),
+    (
+        "a bin leads nowhere",
+        ("leads nowhere",),
+        "aobpr",
+        1,
+        with_sampler("factor_bin_UK", (0, 0), 2**40),
+    ),
+    ("a moment is missing", ("optimizer.1.sum",), "bpr", 1, without_moment),
+    ("a moment is of one item", ("sum_I", "(1,)"), "bpr, fused", 1, with_few_items),
+    ("the best model is of others", ("user_UD", "(3, 2)"), "bpr", 1, with_other_best),
+]
+"""Checkpoints: what is wrong, what the error says, the kind of run, its epochs, and the change."""
+
 CASES: list[Case] = [
     Case("items are a class", 2, ("items",), queried(lambda m: m.recommend(items=list))),
     *(
@@ -232,67 +280,7 @@ CASES: list[Case] = [
     Case("alpha is beyond all floats", 4, ("alpha", "damaged"), folded(alpha=10**400)),
     Case("l2 is negative", 4, ("l2", "damaged"), folded(l2=-(2**70))),
     Case("the power is no number", 4, ("power", "damaged"), folded(power="much")),
-    Case(
-        "a pass had its best epoch later",
-        4,
-        ("best epoch", "1000000000"),
-        resumed("bpr", 4, with_best_epoch),
-    ),
-    Case(
-        "an epoch took 10^400 seconds",
-        4,
-        ("train_seconds",),
-        resumed("bpr", 1, with_seconds(10**400)),
-    ),
-    Case(
-        "the best epoch was not measured",
-        4,
-        ("epoch 1", "not measured"),
-        resumed("bpr", 1, with_an_unmeasured_best),
-    ),
-    Case("a loss is no number", 4, ("loss", "epoch 1", "nan"), resumed("bpr", 1, with_no_number)),
-    Case("an epoch took less than no time", 4, ("seconds",), resumed("bpr", 1, with_seconds(-1.0))),
-    Case(
-        "masses do not add up",
-        4,
-        ("add up",),
-        resumed("sdgar, fused", 1, with_sampler("x_mass_UK", (6, 1), 2**62)),
-    ),
-    Case(
-        "an order names no item",
-        4,
-        ("order of the items",),
-        resumed("aobpr", 1, with_sampler("order_KI", (0, 0), 10**9)),
-    ),
-    Case(
-        "a best item is none",
-        4,
-        ("best items",),
-        resumed("search", 1, with_sampler("best_UM", (0, 0), 10**9)),
-    ),
-    Case(
-        "best items have a gap",
-        4,
-        ("gap",),
-        resumed("search", 1, with_sampler("best_UM", (0, slice(2)), [-1, 0])),
-    ),
-    Case(
-        "a best item comes twice",
-        4,
-        ("twice",),
-        resumed("search", 1, with_sampler("best_UM", (0, slice(2)), 3)),
-    ),
-    Case(
-        "a bin leads nowhere",
-        4,
-        ("leads nowhere",),
-        resumed("aobpr", 1, with_sampler("factor_bin_UK", (0, 0), 2**40)),
-    ),
-    Case("a moment is missing", 4, ("optimizer.1.sum",), resumed("bpr", 1, without_moment)),
-    Case("a moment is of one item", 4, ("sum_I", "(1,)"), resumed("bpr, fused", 1, with_few_items)),
-    Case(
-        "the best model is of others", 4, ("user_UD", "(3, 2)"), resumed("bpr", 1, with_other_best)
-    ),
+    *(Case(name, 4, says, resumed(*how)) for name, says, *how in DAMAGED_RUNS),
 ]
 
 
