@@ -34,14 +34,6 @@ def given(events: Path) -> tuple[object, ...]:
     return (events / "train.parquet", "--test", events / "test.parquet")
 
 
-def test_help_lists_both_commands():
-    shown = sdgar("--help").stdout
-    assert "compare" in shown
-    assert "tune" in shown
-    for command in ("compare", "tune"):
-        assert "--json" in sdgar(command, "--help").stdout
-
-
 def test_compare_says_everything_a_machine_needs_and_people_a_table(events, tmp_path):
     out = tmp_path / "out"
     words = ("compare", *given(events), "--systems", "popular,bpr", "--seeds", 2, *QUICK)

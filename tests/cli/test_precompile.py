@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -76,13 +75,6 @@ def test_where_no_process_can_be_started_training_goes_on(note, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", full)
     with precompile.Precompiler("bpr", "auto", "auto").compiling(job()):
         pass
-
-
-def test_without_numba_nothing_is_compiled(note, monkeypatch):
-    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
-    monkeypatch.setattr(subprocess, "Popen", None)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    precompile.Precompiler("bpr", "auto", "auto")
 
 
 def test_the_process_ends_with_the_job(note, monkeypatch):

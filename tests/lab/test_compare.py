@@ -298,11 +298,7 @@ def test_missing_matplotlib_costs_the_picture_only(unbroken, tmp_path, monkeypat
     assert (tmp_path / "compare.json").exists()
 
 
-def test_systems_are_named_once_and_there_must_be_some(conditions):
-    with pytest.raises(UsageError, match="popular is named twice"):
-        compare([Candidate(MostPopular())] * 2, conditions)
-    with pytest.raises(UsageError, match="needs systems"):
-        compare([], conditions)
+def test_there_must_be_seeds_and_a_known_protocol(conditions):
     with pytest.raises(UsageError, match="at least 1 seed"):
         replace(conditions, seeds=())
     with pytest.raises(UsageError, match="unknown protocol"):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-import pytest
 from typer.testing import CliRunner
 
 from sdgar.cli.app import app
@@ -51,12 +50,6 @@ def test_epochs_after_the_last_look_go_on_with_all_rows():
     assert above.get_legend().get_texts()[1].get_text() == "all rows from here on: 0.2000"
     restarted = [("final", EpochRecord(1, 1.0, 0.1))]
     assert [record.epoch for record in first_pass(chosen + restarted)] == [1, 2]
-
-
-def test_missing_matplotlib_is_said_with_its_cure(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(Exception, match=r"sdgar\[plot\]"):
-        training_figure(LOG, title="t", metric="NDCG@50")
 
 
 def test_a_run_is_drawn_if_its_looks_make_a_curve(tmp_path, monkeypatch):

@@ -10,7 +10,6 @@ from sdgar.cli.app import app
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 from sdgar.runs.job import Job, interrupted
-from sdgar.runs.run import RunData
 from sdgar.runs.workspace import Workspace
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
@@ -47,13 +46,6 @@ def test_a_setting_that_the_system_does_not_have_is_not_dropped():
     reported = replace(job(), settings={**job().settings, "states": 4})
     with pytest.raises(UsageError, match="states"):
         reported.estimator()
-
-
-def test_a_job_trains_measures_and_saves(tmp_path):
-    made = Job.of(BPR(dim=4, epochs=2, early_stopping=False))
-    result = made.run(made.estimator(), RunData(train=rows()), tmp_path / "run")
-    assert result.summary["epochs"] == 2
-    assert (tmp_path / "run" / "manifest.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM
@@ -15,7 +14,6 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import (
     ArtifactError,
     NumericalError,
-    ResourceError,
     StoppedError,
     UsageError,
 )
@@ -247,12 +245,6 @@ def test_given_validation_rows_are_used_and_fixed_epochs_too(data):
 def test_what_leaves_nothing_to_search_is_refused(base, fixed, data):
     with pytest.raises(UsageError, match="no settings to search"):
         tune(base, data, fixed=fixed)
-
-
-def test_missing_optuna_is_said_with_its_cure(data, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ResourceError, match=r'pip install "sdgar\[tune\]"'):
-        tune(BPR(**QUICK), data)
 
 
 @pytest.mark.parametrize(

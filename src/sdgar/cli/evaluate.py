@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import typer
 
@@ -52,49 +52,33 @@ class GroupOptions(MetricOptions):
     per_user: Annotated[Path | None, Option(parse=new_file)] = None
     """Write the metrics of each user to this .csv, .tsv, .jsonl or .parquet file."""
 
-    def read(self, item_facts: Path | None, *, overwrite: bool) -> RequestedMetrics:
+    def tables(self, item_facts: Path | None, *, overwrite: bool) -> FactTables:
         """Check the options, and read the tables that they name."""
         from sdgar.data.readers.tables import read_facts
 
-        names = self.names()
-        groups = [one for text in self.by or () for one in text.split(",")]
-        columns = [one for one in groups if one not in ("activity", "popularity")]
+        columns = [one for one in self.groups if one not in ("activity", "popularity")]
         if self.user_facts is not None and not columns:
             raise UsageError("--user-facts goes with --by COLUMN.", code="unused_option")
         require_new_table(self.per_user, overwrite=overwrite)
-        users, items = self.user_facts, item_facts
-        if not columns and not compares_items(names):
+        items = item_facts
+        if not columns and not compares_items(self.names()):
             items = None  # the facts are for rules
-        return RequestedMetrics(
-            names=names,
-            by=groups,
-            users=None if users is None else read_facts(users, side="user"),
-            items=None if items is None else read_facts(items),
-            per_user=self.per_user,
+        return FactTables(
+            None if self.user_facts is None else read_facts(self.user_facts, side="user"),
+            None if items is None else read_facts(items),
         )
 
+    @property
+    def groups(self) -> list[str]:
+        """What metrics are grouped by."""
+        return [one for text in self.by or () for one in text.split(",")]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedMetrics:
-    """The metrics, groups and tables of one call of ``sdgar evaluate``."""
-
-    names: list[str] | None
-    """The names of the metrics; None for all metrics of accuracy."""
-    by: list[str]
-    """What metrics are grouped by."""
-    users: Table | None
-    """The fields of users; None without a table."""
-    items: Table | None
-    """The fields of items; None without a table that metrics use."""
-    per_user: Path | None
-    """The file for the metrics of each user; None writes none."""
-
-    def show_groups(self, screen: Screen, report: Report) -> dict[str, Any]:
+    def show_groups(self, screen: Screen, report: Report, tables: FactTables) -> dict[str, Any]:
         """Print metrics for all groups and write them for each user; return groups for JSON."""
         found = {}
-        for what in self.by:
-            groups = report.by(what, users=self.users, items=self.items)
-            print_groups(screen, what, groups, named=self.names is not None)
+        for what in self.groups:
+            groups = report.by(what, users=tables.users, items=tables.items)
+            print_groups(screen, what, groups, named=self.metrics is not None)
             found[what] = {
                 name: {
                     "users": one.counts.users,
@@ -110,6 +94,13 @@ class RequestedMetrics:
             write_table(frame, self.per_user)
             screen.say("saved", f"{frame.height:,} rows to {self.per_user}")
         return {"by": found} if found else {}
+
+
+class FactTables(NamedTuple):
+    """Tables of fields by id, each None if it is not given or not used by metrics."""
+
+    users: Table | None
+    items: Table | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,11 +174,11 @@ def evaluate(
     """
     screen, written = Screen(as_json=as_json), written_out(context)
     lengths = lengths_of(ks)
-    requested = metrics.read(rules.item_facts, overwrite=overwrite)
+    names, tables = metrics.names(), metrics.tables(rules.item_facts, overwrite=overwrite)
     for other, options in extended.items():
         if other.claims(options):
             other.measure(
-                screen, written, options, train, reading, requested,
+                screen, written, options, train, reading, metrics, tables,
                 ks=lengths if ks else None, explain=explain,
             )  # fmt: skip
             return
@@ -202,21 +193,21 @@ def evaluate(
     from sdgar.recommend.evaluating import among_cold, effect_of
     from sdgar.recommend.recommender import load, most_popular
 
-    reranking = rules.read(facts_for_metrics=requested.items is not None)
+    reranking = rules.read(facts_for_metrics=tables.items is not None)
     model = load(saved)
     reading = _as_trained("context" in written, model, reading)
     held_out = read_events(screen, "test", test, reading)[0]
     seen = read_events(screen, "train", train, reading)[0] if train else None
     known = read_events(screen, "history", histories, reading)[0] if histories else None
-    how: Any = {"ks": lengths, "histories": known, "metrics": requested.names}
-    compared: Any = {"facts": requested.items, "vectors": model.model.item_vectors()}
+    how: Any = {"ks": lengths, "histories": known, "metrics": names}
+    compared: Any = {"facts": tables.items, "vectors": model.model.item_vectors()}
     report = model.evaluate(held_out, seen=seen, **how, **compared)
     popular = most_popular(model).evaluate(held_out, seen=seen, **how, **compared)
     system = str(model.about.get("system", "model"))
     print_report(screen, report, popular, system, explain=explain)
     cold = None if train else among_cold(model, held_out, **how)
     print_cold(screen, cold)
-    groups = requested.show_groups(screen, report)
+    groups = metrics.show_groups(screen, report, tables)
     effect = None
     if reranking is not None:
         effect = effect_of(reranking, model, held_out, seen=seen, **how)

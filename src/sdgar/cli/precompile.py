@@ -11,7 +11,6 @@ when it is done, or when this process ends for any reason.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -41,7 +40,6 @@ class Precompiler:
             and _several_cores()
             and cache_folder() is not None
             and not is_noted(f"precompiled.{system}")
-            and importlib.util.find_spec("numba") is not None
         ):
             with suppress(OSError):  # no other process can be started
                 self._process = subprocess.Popen(

@@ -177,7 +177,7 @@ def _someone(result: RunResult) -> list[str]:
 def print_report(
     screen: Screen,
     test: Report,
-    popular: Report,
+    popular: Report | None,
     name: str,
     *,
     metric: str | None = None,

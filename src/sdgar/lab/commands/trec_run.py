@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events
 from sdgar.cli.options.option import Option
-from sdgar.cli.reports import print_definitions, print_main_metric, print_metrics
+from sdgar.cli.reports import print_report
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.cli.evaluate import RequestedMetrics
+    from sdgar.cli.evaluate import FactTables, GroupOptions
     from sdgar.data.read_options import ReadOptions
 
 _OF_MODELS = (
@@ -52,7 +52,8 @@ class MeasureTrecRun:
         options: TrecRunOptions,
         train: list[Any] | None,
         reading: ReadOptions,
-        requested: RequestedMetrics,
+        metrics: GroupOptions,
+        tables: FactTables,
         *,
         ks: tuple[int, ...] | None,
         explain: bool,
@@ -72,12 +73,10 @@ class MeasureTrecRun:
             )
         trained = read_events(screen, "train", train, reading)[0] if train else None
         report = evaluate_run(
-            run, qrels, ks=ks, metrics=requested.names, train=trained, facts=requested.items,
+            run, qrels, ks=ks, metrics=metrics.names(), train=trained, facts=tables.items,
         )  # fmt: skip
-        print_metrics(screen, report)
-        print_main_metric(screen, report, None, run.name)
-        print_definitions(screen, report.definition, list(report.means()), explain=explain)
-        groups = requested.show_groups(screen, report)
+        print_report(screen, report, None, run.name, explain=explain)
+        groups = metrics.show_groups(screen, report, tables)
         screen.result(
             {
                 "run": str(run),
