@@ -35,12 +35,6 @@ def _without_locks(folder: Path, *words: object) -> Any:
     return done
 
 
-def _with_environment(value: str) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SDGAR_VERBOSE", value)
-        return _data()
-
-
 NO_LOCKS = ("runs on Linux and macOS", "fcntl", "use WSL")
 CASES = [
     Case(
@@ -60,18 +54,6 @@ CASES = [
         2,
         ("unknown system 'sdsoftmx'", "Did you mean 'sdsoftmax'?"),
         lambda folder: sdgar("systems", "sdsoftmx"),
-    ),
-    Case(
-        "A wrong word turns messages off.",
-        2,
-        ("SDGAR_VERBOSE must be 0 or 1", "'loud'"),
-        lambda folder: _with_environment("loud"),
-    ),
-    Case(
-        "A text turns messages off.",
-        2,
-        ("must be True or False", "'no'"),
-        lambda folder: package.set_verbose("no"),  # type: ignore[arg-type]
     ),
     Case(
         "A row is chosen that is not there.",
