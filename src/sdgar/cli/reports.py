@@ -223,13 +223,17 @@ def print_main_metric(
         screen.say("note", "most popular is ahead here: sdgar compare shows which system is best")
 
 
-def _main_of(report: Report, metric: str | None) -> tuple[str, float, str]:
-    """Return the name, the mean and the interval of the main metric of a report.
+def main_metric(names: Iterable[str]) -> str:
+    """Return the NDCG of the longest lists; without one, the last metric."""
+    *_, last = names
+    lists = {int(name.partition("@")[2]): name for name in names if name.startswith("ndcg@")}
+    return lists[max(lists)] if lists else last
 
-    If none is named it is the last one of NDCG, or of any kind if none is of NDCG.
-    """
+
+def _main_of(report: Report, metric: str | None) -> tuple[str, float, str]:
+    """Return the name, the mean and the interval of the main metric of a report."""
     intervals = report.intervals()
-    name = metric or ([n for n in intervals if n.startswith("ndcg@")] or list(intervals))[-1]
+    name = metric or main_metric(intervals)
     low, high = intervals[name]
     return name, report.means()[name], f"95 % interval over users [{low:.4f}, {high:.4f}]"
 

@@ -14,6 +14,7 @@ from sdgar.cli.console import Screen
 from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json, RunFolder
 from sdgar.cli.options.training import DEFAULT_SYSTEM
+from sdgar.cli.reports import main_metric
 from sdgar.settings import METRIC
 from sdgar.systems.names import titles
 from sdgar.systems.recipe import recipe_of
@@ -207,7 +208,7 @@ def _print_saved(screen: Screen, found: Mapping[str, Any]) -> None:
         said = f"from {further.get('from')}, {further.get('times')} times since"
         screen.say("continued", f"{said} it was trained from scratch")
     if found["test"]:
-        main = _longest(found["test"])
+        main = main_metric(found["test"])
         shown, popular = _rounded(found["test"][main]), _rounded(found["most_popular"].get(main))
         screen.say("test", f"{main} {shown}, most popular {popular}")
         screen.say("", str(found["definition"]), style="dim")
@@ -234,15 +235,6 @@ def _print_unfinished(screen: Screen, found: Mapping[str, Any]) -> None:
     kept = ", ".join(found["checkpoints"])
     screen.say("kept", kept or "no checkpoint yet: the run would start again")
     screen.say("next", found["resume"] or "resume it as it was started, with resume=True")
-
-
-def _longest(metrics: Mapping[str, Any]) -> str:
-    """Name the NDCG of the longest lists, which every report leads with."""
-    return max(
-        (name for name in metrics if name.startswith("ndcg@")),
-        key=lambda name: int(name.partition("@")[2]),
-        default=next(iter(metrics)),
-    )
 
 
 def _listed(values: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from sdgar.cli.options.values import bytes_of, number, words_of
+from sdgar.cli.options.values import bytes_of, number
 from sdgar.cli.pages import show
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError, unknown_name
@@ -89,8 +89,6 @@ def _declare(
     """Return the option that stands for a value of this type and default."""
     kind = _unwrapped(hint)[0]
     flags = (option.flag or f"--{source.replace('_', '-')}").split()
-    if kind is bool and default is True:
-        flags[-1] += f"/--no-{flags[-1].strip('-')}"
     several = get_origin(kind) is list
     parse, metavar = _by_type(flags[-1], get_args(kind)[0] if several else kind)
     parse = option.parse or parse
@@ -101,13 +99,12 @@ def _declare(
     about: dict[str, Any] = {"help": help, "rich_help_panel": panel}
     if kind is not bool:
         about["metavar"] = option.metavar or metavar
-    long = flags[-1].partition("/")[0]
-    name = source if option.is_argument else long.strip("-").replace("-", "_")
+    name = source if option.is_argument else flags[-1].strip("-").replace("-", "_")
     shown = typer.Argument(**about) if option.is_argument else typer.Option(*flags, **about)
     typed: Any = bool if kind is bool else list[str] if several else str
     return Declared(
         source,
-        long,
+        flags[-1],
         inspect.Parameter(
             f"{name}_" if iskeyword(name) or name == "context" else name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -161,7 +158,7 @@ def _by_type(flag: str, kind: Any) -> tuple[Callable[[Any], Any], str]:
         choices = get_args(kind)
         return functools.partial(_choice, flag, choices), "|".join(map(str, choices))
     if get_origin(kind) is tuple:
-        return words_of, "A,B"
+        return lambda text: tuple(text.split(",")), "A,B"
     if kind in (int, float):
         return number(flag, kind), "INTEGER" if kind is int else "NUMBER"
     if kind is bool:

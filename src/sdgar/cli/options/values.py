@@ -51,11 +51,6 @@ def bytes_of(option: str) -> Callable[[str], int]:
     return parse
 
 
-def words_of(text: str) -> tuple[str, ...]:
-    """Parse words that are separated by commas."""
-    return tuple(text.split(","))
-
-
 def source(text: str | Path | EventSource) -> Path | EventSource:
     """Parse the name of a file, an address such as s3://…, or a store: sqlite:///store.db."""
     return remote.fetched(text) if is_remote(text) else source_of(text)
