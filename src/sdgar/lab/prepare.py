@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +24,7 @@ from sdgar.data.tables import events, write_table
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.lab.datasets import Dataset, find
 from sdgar.storage import folders, sealed
-from sdgar.storage.files import digest, disk_error, replacing
+from sdgar.storage.files import digest, disk_error
 
 _TABLE, _DESCRIPTION = "interactions.parquet", "dataset.json"
 _SHOWN_CHARACTERS = 80
@@ -157,56 +156,34 @@ def _read_libraries(raw: Path) -> LoadedRows:
 
 
 def write_prepared(prepared: Prepared, out_dir: Path, *, overwrite: bool = False) -> Path:
-    """Write ``interactions.parquet`` and ``dataset.json`` to a new folder; return it.
-
-    ``dataset.json`` is written last, so that the interactions are whole if it exists.
-    """
-    out_dir = require_free(out_dir, overwrite=overwrite)
-    description, table = out_dir / _DESCRIPTION, out_dir / _TABLE
-    new = out_dir / f".{os.getpid()}.{_TABLE}"
+    """Write ``interactions.parquet`` and ``dataset.json`` as a folder; return it."""
+    place = require_free(out_dir, overwrite=overwrite)
+    text = json.dumps(_description(prepared), indent=2, ensure_ascii=False) + "\n"
     try:
-        out_dir.mkdir(parents=True, exist_ok=True)
-        write_table(events(prepared.interactions), new)
-        description.unlink(missing_ok=True)
-        new.replace(table)
+        with folders.whole(place, replace=overwrite) as temporary:
+            write_table(events(prepared.interactions), temporary / _TABLE)
+            folders.write(temporary / _DESCRIPTION, text.encode())
     except OSError as error:
-        raise disk_error(out_dir, error) from error
-    finally:
-        new.unlink(missing_ok=True)
-    with replacing(description) as temporary:
-        text = json.dumps(_description(prepared), indent=2, ensure_ascii=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
-    return out_dir
+        raise disk_error(place, error) from error
+    return place
 
 
 def require_free(out_dir: Path, *, overwrite: bool) -> Path:
     """Return the folder with links followed; raise if no data set can be written to it.
 
-    Only the two files of a data set that was prepared before are ever replaced.
+    Only a data set that was prepared before is ever replaced.
     """
-    place = folders.place_of(out_dir)
-    if not place.exists():
-        return place
-    if not place.is_dir():
-        raise UsageError(f"{place} exists and is not a folder. Choose another.", code="not_empty")
-    if any(place.iterdir()) and not overwrite:
-        raise UsageError(
-            f"{place} is not empty. Choose a new folder, or replace what is there with "
-            "--overwrite (overwrite=True in Python).",
-            code="not_empty",
-        )
-    taken = [name for name in (_DESCRIPTION, _TABLE) if (place / name).exists()]
-    if taken and not _is_prepared(place / _DESCRIPTION):
-        raise folders.in_the_way(place, taken, "is not of a data set that sdgar prepared")
-    return place
+    return folders.require_free(out_dir, overwrite=overwrite, own=_own, what="a prepared data set")
 
 
-def _is_prepared(description: Path) -> bool:
+def _own(folder: Path) -> Collection[str]:
+    """Return the files of a prepared data set that a folder may hold."""
     try:
-        found = sealed.read_table(description)
+        found = sealed.read_table(folder / _DESCRIPTION)
     except ArtifactError:
-        return False
-    return {"name", "preparation", "fingerprint"} <= set(found)
+        return ()
+    is_ours = {"name", "preparation", "fingerprint"} <= set(found)
+    return (_DESCRIPTION, _TABLE) if is_ours else ()
 
 
 def _against_paper(dataset: Dataset, interactions: Interactions) -> Iterator[str]:
