@@ -16,7 +16,8 @@ import numpy as np
 from sdgar.arguments import one_of
 from sdgar.data.held_out import measured_users
 from sdgar.data.interactions import Interactions
-from sdgar.data.splits.single import Split, parted, seen_before
+from sdgar.data.splits import share_of
+from sdgar.data.splits.single import Split, check_share, parted, seen_before
 from sdgar.errors import DataError, UsageError
 from sdgar.evaluation.paired import Paired, compare
 from sdgar.evaluation.report import Report
@@ -189,13 +190,6 @@ def require_succession(
 
 
 def _share_of(rule: str) -> float:
-    share_text = rule.partition(":")[2]
-    try:
-        share = float(share_text) if share_text else _SHARE
-    except ValueError:
-        share = 0.0
-    if not 0 < share < 1:
-        raise UsageError(
-            f"the held-out share must lie between 0 and 1, got {share_text!r}.", code="bad_share"
-        )
+    share = share_of(rule, None if rule.partition(":")[2] else _SHARE)
+    check_share(share)
     return share
