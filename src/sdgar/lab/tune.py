@@ -135,7 +135,7 @@ def tune(
             work.require_going()
             before = [tried.settings for tried in done]
             untried = next((one for one in planned if one not in before), None)
-            trial = _asked(search, space, untried, address(seed, len(done)))
+            trial = _next_trial(search, space, untried, address(seed, len(done)))
             settings = rounded(trial.params)
             twin = next((tried for tried in done if tried.settings == settings), None)
             tried = Tried(number=len(done) + 1, settings=settings, state="pruned", value=None)
@@ -170,7 +170,7 @@ def with_settings(base: Estimator, settings: Mapping[str, Any]) -> Estimator:
     return type(base)(**{**base.get_params(), **settings})
 
 
-def _asked(
+def _next_trial(
     study: optuna.Study, space: Space, settings: dict[str, Any] | None, seed: int
 ) -> optuna.Trial:
     """Begin a trial with these settings; if there are none, with settings that Optuna proposes."""
