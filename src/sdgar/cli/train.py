@@ -28,7 +28,6 @@ from sdgar.cli.options.train import (
     interrupted_job,
     read_as_before,
 )
-from sdgar.cli.options.training import require_heeded
 from sdgar.cli.options.values import source
 from sdgar.cli.precompile import Precompiler
 from sdgar.cli.reports import print_earlier, print_result, print_system
@@ -163,8 +162,7 @@ def _new_job(
     if options.metric is not None:
         lengths = tuple(dict.fromkeys((*lengths, check_metric(options.metric)[1])))
     estimator, own = options.estimator(written)
-    require_heeded(written, [estimator], protocol=options.protocol, settings=own)
-    options.require_draws(screen, [estimator])
+    options.check(screen, written, [estimator], protocol=options.protocol, settings=own)
     users, items = options.user_features, options.item_features
     require_looks_at_features(estimator, of_users=bool(users), of_items=bool(items))
     check_settings(estimator, options.protocol)

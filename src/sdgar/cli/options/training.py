@@ -53,15 +53,49 @@ class TrainingOptions:
             common[DISLIKES_SETTING] = DISLIKES
         return common
 
-    def require_draws(self, screen: Screen, estimators: Sequence[Estimator]) -> None:
-        """Refuse dislikes if no system draws negatives, and name systems that ignore them."""
+    def check(
+        self,
+        screen: Screen,
+        given: Mapping[str, str],
+        estimators: Sequence[Estimator],
+        *,
+        protocol: str = "validated",
+        settings: Collection[str] = (),
+        valid_is_searched: bool = False,
+        metric_is_searched: bool = False,
+    ) -> None:
+        """Refuse wrong metrics, and options that nothing in the command uses.
+
+        Systems that ignore dislikes while others use them are named.
+        """
+        if self.metric is not None:
+            from sdgar.evaluation.measures import check_metric
+
+            check_metric(self.metric)
+        systems = ", ".join(recipe_of(estimator).name for estimator in estimators)
+        used = () if metric_is_searched else ("metric",)
+        for name in ("engine", "device", "checkpoint_every", *used):
+            setting = {"checkpoint_every": "epochs", "metric": METRIC_SETTING}.get(name, name)
+            if name in given and not any(setting in one.get_params() for one in estimators):
+                raise _unused(given[name], f"{systems}, which is computed at once")
         ignore = [
             recipe_of(one).name for one in estimators if DISLIKES_SETTING not in one.get_params()
         ]
         if self.dislikes and len(ignore) == len(estimators):
-            raise _unused("--dislikes", f"{', '.join(ignore)}, which draws no negatives")
+            raise _unused("--dislikes", f"{systems}, which draws no negatives")
         if self.dislikes and ignore:
             screen.say("note", f"{', '.join(ignore)} draw no negatives and ignore dislikes")
+        if protocol != "paper":
+            return
+        paper = "--protocol paper, which"
+        if "valid" in given and not valid_is_searched:
+            raise _unused("--valid", f"{paper} chooses its epoch on test rows")
+        if "metric" in given and not metric_is_searched:
+            raise _unused("--metric", f"{paper} chooses its epoch by {METRIC}")
+        for key in settings:
+            if key.rpartition(".")[2] in _LOOP:
+                said = f"{paper} measures test rows every 5 epochs, 75 in all"
+                raise _unused(f"--set {key}", said)
 
 
 def settings_of(texts: list[str] | None, common: Collection[str]) -> dict[str, str]:
@@ -77,34 +111,6 @@ def settings_of(texts: list[str] | None, common: Collection[str]) -> dict[str, s
             raise UsageError(f"use --{option} rather than --set {key}=…", code="bad_setting")
         settings[key] = value
     return settings
-
-
-def require_heeded(
-    given: Mapping[str, str],
-    estimators: Sequence[Estimator],
-    *,
-    protocol: str = "validated",
-    settings: Collection[str] = (),
-    valid_is_searched: bool = False,
-    metric_is_searched: bool = False,
-) -> None:
-    """Refuse options that nothing in the command uses."""
-    systems = ", ".join(recipe_of(estimator).name for estimator in estimators)
-    used = () if metric_is_searched else ("metric",)
-    for name in ("engine", "device", "checkpoint_every", *used):
-        setting = {"checkpoint_every": "epochs", "metric": METRIC_SETTING}.get(name, name)
-        if name in given and not any(setting in one.get_params() for one in estimators):
-            raise _unused(given[name], f"{systems}, which is computed at once")
-    if protocol != "paper":
-        return
-    paper = "--protocol paper, which"
-    if "valid" in given and not valid_is_searched:
-        raise _unused("--valid", f"{paper} chooses its epoch on test rows")
-    if "metric" in given and not metric_is_searched:
-        raise _unused("--metric", f"{paper} chooses its epoch by {METRIC}")
-    for key in settings:
-        if key.rpartition(".")[2] in _LOOP:
-            raise _unused(f"--set {key}", f"{paper} measures test rows every 5 epochs, 75 in all")
 
 
 def _unused(option: str, what: str) -> UsageError:

@@ -28,7 +28,6 @@ from sdgar.cli.options.train import RunOptions
 from sdgar.cli.options.training import (
     METRIC_SETTING,
     TrainingOptions,
-    require_heeded,
     settings_of,
 )
 from sdgar.cli.options.values import (
@@ -119,7 +118,6 @@ def compare(
     is that of the first of them.
     """
     from sdgar.data import splits
-    from sdgar.evaluation.measures import check_metric
     from sdgar.lab import compare as comparing
     from sdgar.lab import files as writing
     from sdgar.lab.conditions import Conditions, candidates_of
@@ -137,13 +135,10 @@ def compare(
     own = settings_of(wanted.settings, {*common, "seed", METRIC_SETTING})
     candidates = candidates_of(wanted.systems, own, common)
     estimators = [candidate.estimator for candidate in candidates]
-    require_heeded(
-        written_out(context), estimators, protocol=rows.protocol, settings=own,
+    training.check(
+        screen, written_out(context), estimators, protocol=rows.protocol, settings=own,
         valid_is_searched=wanted.trials is not None, metric_is_searched=True,
     )  # fmt: skip
-    training.require_draws(screen, estimators)
-    if training.metric is not None:
-        check_metric(training.metric)
     kinds = features.kinds()
     names = metrics.names()
     facts = metrics.facts(wanted.item_facts)
@@ -248,7 +243,6 @@ def tune(
     an interruption, and one with more --trials adds to them.
     """
     from sdgar.data.held_out import HeldOut
-    from sdgar.evaluation.measures import check_metric
     from sdgar.evaluation.ranked import warn_of_known
     from sdgar.lab import tune as tuning
     from sdgar.lab.study import require_optuna
@@ -260,13 +254,10 @@ def tune(
     seed, metric, study = training.seed, training.metric, wanted.study
     common = {"seed": seed, **training.common()}
     fixed = settings_of(system.settings, {*common, METRIC_SETTING})
-    if metric is not None:
-        check_metric(metric)
     base = make(system.system, fixed, common=common)
-    training.require_draws(screen, [base])
     require_one_test(rows.test, rows.split)
     require_one_split(rows.split, "sdgar tune", "searches with")
-    require_heeded(written_out(context), [base], metric_is_searched=True)
+    training.check(screen, written_out(context), [base], metric_is_searched=True)
     check_settings(base)
     data, reading = read_events(screen, "data", files, reading)
     if rows.test:
