@@ -228,29 +228,22 @@ def at_least(interactions: Interactions, *, users: int = 0, items: int = 0) -> I
     With both, each pass can undo the other, so they alternate until nothing changes. What is
     left does not depend on the order; with equal numbers it is the k-core.
     """
-    users_E, items_E = interactions.users_E, interactions.items_E
-    keep_E = np.ones(len(interactions), np.bool_)
-    by_user_E = np.zeros(len(interactions), np.bool_)
+    left = interactions
     while True:
-        few_E = keep_E & (_counts(users_E[keep_E], interactions.n_users)[users_E] < users)
-        keep_E, by_user_E = keep_E & ~few_E, by_user_E | few_E
-        rare_E = keep_E & (_counts(items_E[keep_E], interactions.n_items)[items_E] < items)
-        keep_E = keep_E & ~rare_E
+        few_E = np.bincount(left.users_E)[left.users_E] < users
+        if few_E.any():
+            left = _without(left, few_E, f"user_below_{users}")
+        rare_E = np.bincount(left.items_E)[left.items_E] < items
         if not rare_E.any():
-            break
-    if not keep_E.any():
+            return left
+        left = _without(left, rare_E, f"item_below_{items}")
+
+
+def _without(data: Interactions, drop_E: NDArray[np.bool_], reason: str) -> Interactions:
+    if drop_E.all():
         raise DataError(
-            f"nothing is left of {len(interactions):,} interactions when users need at least "
-            f"{users} items and items at least {items} users. Ask for less.",
+            f"nothing is left of {data.account.read:,} interactions when users and items need so "
+            f"many others ({reason}). Ask for less.",
             code="no_rows",
         )
-    left = _without(interactions, by_user_E, f"user_below_{users}")
-    return _without(left, ~keep_E[~by_user_E], f"item_below_{items}")
-
-
-def _counts(index_E: NDArray[np.integer[Any]], size: int) -> NDArray[np.intp]:
-    return np.bincount(index_E, minlength=size)
-
-
-def _without(interactions: Interactions, drop_E: NDArray[np.bool_], reason: str) -> Interactions:
-    return interactions.subset(~drop_E, reason) if drop_E.any() else interactions
+    return data.subset(~drop_E, reason)
