@@ -31,7 +31,7 @@ from sdgar.cli.options.train import (
 from sdgar.cli.options.values import source
 from sdgar.cli.precompile import Precompiler
 from sdgar.cli.reports import print_earlier, print_result, print_system
-from sdgar.cli.training_screen import StopRequest
+from sdgar.cli.training_screen import stop_signals
 from sdgar.cli.training_screen import training as training_bar
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
@@ -234,7 +234,7 @@ def _run(
         if rows.before is not None:
             print_earlier(screen, job, estimator, rows.before)
             loop = recipe_of(estimator).settled(rows.train).warm_loop
-        with StopRequest() as stop, training_bar(screen, loop, verbose=verbose) as on_epoch:
+        with stop_signals() as stop, training_bar(screen, loop, verbose=verbose) as on_epoch:
             result = job.run(
                 estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,
                 notify=lambda note: screen.say("resume", note),

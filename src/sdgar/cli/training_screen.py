@@ -7,10 +7,10 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from sdgar.cli.console import Screen
-from sdgar.runs.watching import Watch
+from sdgar.runs.watching import Stop, Watch
 from sdgar.show.progress import EpochDisplay
 
 if TYPE_CHECKING:
@@ -129,33 +129,25 @@ def _generator(epoch: EpochRecord) -> str:
     return said + (f" · {epoch.health_line}" if epoch.health_line else "")
 
 
-class StopRequest:
-    """SIGTERM or Ctrl-C: the first one stops after the current epoch, a second one exits at once.
+@contextmanager
+def stop_signals() -> Iterator[Stop]:
+    """Yield the function that returns SIGTERM or SIGINT once one has come; a second exits at once.
 
     The handlers that were there before are back when the block ends.
     """
+    came: list[signal.Signals] = []
 
-    def __init__(self) -> None:
-        self._first: signal.Signals | None = None
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __call__(self) -> signal.Signals | None:
-        """Return the signal that has come, if one has."""
-        return self._first
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._before[number] = signal.signal(number, self._take)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _take(self, number: int, frame: FrameType | None) -> None:
-        if self._first is not None:
+    def take(number: int, frame: FrameType | None) -> None:
+        if came:
             raise SystemExit(128 + number)
-        self._first = signal.Signals(number)
+        came.append(signal.Signals(number))
         # Not through the console: the handler may have interrupted it in the middle of a line.
         with suppress(OSError):  # the terminal may be closed
             os.write(2, b"\nstopping after this epoch; once more stops at once\n")
+
+    before = {number: signal.signal(number, take) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield lambda: came[0] if came else None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -38,7 +38,7 @@ from sdgar.cli.options.values import (
     source,
 )
 from sdgar.cli.reports import print_definitions, print_left_out, print_split
-from sdgar.cli.training_screen import StopRequest, work
+from sdgar.cli.training_screen import stop_signals, work
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.sources import source_of
 from sdgar.errors import UsageError
@@ -161,7 +161,7 @@ def compare(
         protocol=rows.protocol, ks=lengths_of(ks), seeds=seeds, trials=wanted.trials,
         metric=training.metric, metrics=None if names is None else tuple(names), facts=facts,
     )  # fmt: skip
-    with StopRequest() as stop, work(screen, comparing.pieces(candidates, conditions)) as watch:
+    with stop_signals() as stop, work(screen, comparing.pieces(candidates, conditions)) as watch:
         found = comparing.compare(
             candidates, conditions, against=wanted.against, out=out, overwrite=overwrite,
             watch=watch, stop=stop,
@@ -267,7 +267,7 @@ def tune(
     elif rows.split != "none":
         data = split_off(screen, data, rows.split, seed).train
     valid = read_events(screen, "valid", rows.valid, reading)[0] if rows.valid else None
-    with StopRequest() as stop, work(screen, wanted.trials) as watch:
+    with stop_signals() as stop, work(screen, wanted.trials) as watch:
         found = tuning.tune(
             base, data, valid, trials=wanted.trials, fixed=fixed, metric=metric, seed=seed,
             study=study, overwrite=overwrite, watch=watch, stop=stop,

@@ -10,7 +10,7 @@ from sdgar.cli.console import Screen
 from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json
 from sdgar.cli.options.values import folder_for_files
-from sdgar.cli.training_screen import StopRequest, work
+from sdgar.cli.training_screen import stop_signals, work
 from sdgar.errors import UsageError
 from sdgar.lab.commands.compare import seeds_from
 
@@ -68,7 +68,7 @@ def paper(
     todo = {experiment.title: experiment.pieces(options) for experiment in chosen}
     for title, pieces in todo.items():
         screen.say("plan", f"{title}: {len(pieces)} pieces")
-    with StopRequest() as stop, work(screen, len(todo) + sum(map(len, todo.values()))) as watch:
+    with stop_signals() as stop, work(screen, len(todo) + sum(map(len, todo.values()))) as watch:
         written = experiments.run(chosen, out, options, watch=watch, stop=stop)
     for path in written:
         screen.say("saved", str(path))

@@ -12,7 +12,7 @@ from sdgar.cli.console import Screen
 from sdgar.cli.options.option import Option
 from sdgar.cli.options.values import bytes_of
 from sdgar.cli.reports import print_result, print_system
-from sdgar.cli.training_screen import StopRequest, training
+from sdgar.cli.training_screen import stop_signals, training
 from sdgar.errors import UsageError
 from sdgar.scale.commands import processes
 from sdgar.settings import TEST_USERS, TOGETHER
@@ -145,7 +145,7 @@ def _lead(
         gpu = gpu_needs(estimator, shards, together)
         screen.say("GPU", f"{gib(gpu.total)}: {gpu.sentence()}")
     loop = loop_of(recipe_of(estimator).settled(rows), job.protocol)
-    with StopRequest() as stop, training(screen, loop, verbose=verbose) as on_epoch:
+    with stop_signals() as stop, training(screen, loop, verbose=verbose) as on_epoch:
         result = run_shards(
             estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
             on_epoch=on_epoch, resume=resume, checkpoint_every=job.checkpoint_every, stop=stop,
