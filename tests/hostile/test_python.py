@@ -58,10 +58,10 @@ CASES = [
     Case(
         "A row is chosen that is not there.",
         2,
-        ("there is no row 9", "from 0 to 3"),
+        ("no such rows as [9]", "numbers below 4"),
         lambda folder: _data()[[9]],
     ),
-    Case("A row is chosen twice.", 2, ("hold one twice", "Leave"), lambda folder: _data()[[1, 1]]),
+    Case("A row is chosen twice.", 2, ("each row once", "[1, 1]"), lambda folder: _data()[[1, 1]]),
     Case(
         "Rows are chosen by a name.",
         2,
