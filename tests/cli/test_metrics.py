@@ -11,7 +11,12 @@ import sdgar as library
 from sdgar.data.tables import events
 from sdgar.lab.files import escaped
 
-from ..recommend.rules.test_lists import run
+from .test_cli import sdgar
+
+
+def run(*words: object) -> tuple[int, str, str]:
+    done = sdgar(*words)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sdgar
-from sdgar.scale.needs import RamNeeds
+from sdgar.scale.needs import ram_needs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks/ is not there")
@@ -64,7 +64,8 @@ def test_hours_and_cost_follow_from_rates_and_machines(script, work):
 def test_ram_is_what_training_is_refused_by(script, tmp_path):
     data = sdgar.Interactions.from_arrays(np.repeat(np.arange(20), 3), np.tile(np.arange(6), 10))
     shards = sdgar.Shards.write(data, tmp_path / "events.shards", 1)
-    needs = RamNeeds.of(shards, 1, dim=8, states=script.STATES)
+    system = sdgar.SDGAR(dim=8, sampler__states=script.STATES, device="cpu")
+    needs = ram_needs(system, shards, 1)
     own = script.ram_of(script.Training(rows=60, users=20, items=6, dim=8))
     assert (own["items"], own["block"]) == (needs.items, needs.block)
 

@@ -39,8 +39,9 @@ class Command(TyperCommand):
 
     def is_listed(self, parameter: Any) -> bool:
         """Return whether the page lists a parameter."""
-        always = parameter.param_type_name == "argument" or parameter.opts[0].startswith("--help")
-        return self.first_page is None or always or bool(self.first_page & set(parameter.opts))
+        shown = self.first_page and self.first_page | {"--help", "--help-all"}
+        is_argument = parameter.param_type_name == "argument"
+        return shown is None or is_argument or bool(shown & set(parameter.opts))
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option --help, which shows the page as ``show`` does."""

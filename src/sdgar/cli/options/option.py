@@ -89,6 +89,8 @@ def _declare(
     """Return the option that stands for a value of this type and default."""
     kind = _unwrapped(hint)[0]
     flags = (option.flag or f"--{source.replace('_', '-')}").split()
+    if kind is bool and default is True:
+        flags[-1] += f"/--no-{flags[-1].strip('-')}"
     several = get_origin(kind) is list
     parse, metavar = _by_type(flags[-1], get_args(kind)[0] if several else kind)
     parse = option.parse or parse
@@ -99,12 +101,13 @@ def _declare(
     about: dict[str, Any] = {"help": help, "rich_help_panel": panel}
     if kind is not bool:
         about["metavar"] = option.metavar or metavar
-    name = source if option.is_argument else flags[-1].strip("-").replace("-", "_")
+    long = flags[-1].partition("/")[0]
+    name = source if option.is_argument else long.strip("-").replace("-", "_")
     shown = typer.Argument(**about) if option.is_argument else typer.Option(*flags, **about)
     typed: Any = bool if kind is bool else list[str] if several else str
     return Declared(
         source,
-        flags[-1],
+        long,
         inspect.Parameter(
             f"{name}_" if iskeyword(name) or name == "context" else name,
             inspect.Parameter.KEYWORD_ONLY,
