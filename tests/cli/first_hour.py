@@ -146,7 +146,7 @@ def commands(text: str) -> dict[str, str]:
 
 def slow_only(line: str) -> bool:
     """Whether only a slow machine prints a line: it says between two evaluations how far it is."""
-    return re.search(r"epoch \d+ of (about )?\d+ · loss [\d.]+$", line.rstrip()) is not None
+    return re.search(r"epoch \d+ of (at most )?\d+, loss [\d.]+", line) is not None
 
 
 def masked(command: str, said: str) -> list[str]:
