@@ -31,10 +31,6 @@ def v2(root: Path, files: dict[str, str], own: str = "/a/b/c") -> float | None:
     return quota(machine(root, f"0::{own}", "sys/fs/cgroup", files))
 
 
-def v1(root: Path, files: dict[str, str], own: str = "/a/b") -> float | None:
-    return quota(machine(root, f"5:cpu,cpuacct:{own}", "sys/fs/cgroup/cpu", files))
-
-
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
@@ -55,16 +51,13 @@ def test_the_tightest_quota_on_the_way_up_counts(files, expected, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({"/a/b/cpu.cfs_quota_us": "-1\n", "/a/b/cpu.cfs_period_us": "100000\n"}, None),
-        ({"/a/b/cpu.cfs_quota_us": "250000\n", "/a/b/cpu.cfs_period_us": "100000\n"}, 2.5),
-        ({"/a/cpu.cfs_quota_us": "100000\n", "/a/cpu.cfs_period_us": "100000\n"}, 1.0),
-        ({"/a/cpu.cfs_quota_us": "100000\n"}, None),
-    ],
+    ("quota_us", "period_us", "expected"),
+    [("-1\n", "100000\n", None), ("250000\n", "100000\n", 2.5), ("100000\n", "", None)],
 )
-def test_the_first_version_of_groups_has_two_files(files, expected, tmp_path):
-    assert v1(tmp_path, files) == expected
+def test_the_first_version_of_groups_has_two_files(quota_us, period_us, expected, tmp_path):
+    files = {"/a/cpu.cfs_quota_us": quota_us, "/a/cpu.cfs_period_us": period_us}
+    root = machine(tmp_path, "5:cpu,cpuacct:/a/b", "sys/fs/cgroup/cpu", files)
+    assert quota(root) == expected
 
 
 @pytest.mark.parametrize("own", ["/docker/abc", "/", "/../other"])

@@ -31,18 +31,20 @@ def test_free_cores_are_those_that_others_left(of_others, own, n, t):
     assert free.count() == pytest.approx(n - of_others, abs=1e-6)
 
 
-def test_what_was_seen_long_ago_says_nothing_of_now():
+@pytest.mark.parametrize(
+    ("seen", "free"),
+    [
+        # What was seen long ago says nothing of now.
+        ([(0.0, 0.0, 0.0), (9.0, 18.0, 0.0), (9.2, 18.2, 0.0)], [2, 1]),
+        # A process that was forked counts from zero.
+        ([(0.0, 0.0, 50.0), (0.2, 0.0, 1.0), (0.6, 0.9, 1.5)], [2, 1]),
+    ],
+)
+def test_only_two_times_near_each_other_of_one_process_are_compared(seen, free):
     start = time.perf_counter() - 1e4
-    uses = iter(
-        [
-            CoreUse(2, start, 0.0, 0.0),
-            CoreUse(2, start + 9, 18.0, 0.0),
-            CoreUse(2, start + 9.2, 18.2, 0.0),
-        ]
-    )
-    free = FreeCores(lambda: next(uses))
-    assert free.count() == 2
-    assert free.count() == pytest.approx(1)
+    uses = iter([CoreUse(2, start + clock, *used) for clock, *used in seen])
+    cores_free = FreeCores(lambda: next(uses))
+    assert [cores_free.count(), cores_free.count()] == pytest.approx(free)
 
 
 def test_within_a_window_nothing_is_read():
@@ -58,14 +60,6 @@ def test_within_a_window_nothing_is_read():
 
 def test_where_nothing_is_known_all_cores_are_free():
     assert worth_threads(FreeCores(lambda: None).count(), 7) == 7
-
-
-def test_a_process_that_was_forked_counts_from_zero():
-    start = time.perf_counter() - 1e4
-    seen = [(start, 0.0, 50.0), (start + 0.2, 0.0, 1.0), (start + 0.6, 0.9, 1.5)]
-    uses = iter([CoreUse(4, *one) for one in seen])
-    free = FreeCores(lambda: next(uses))
-    assert [free.count(), free.count()] == [4, pytest.approx(3)]
 
 
 def test_one_thread_goes_on_however_busy_the_cores_are():

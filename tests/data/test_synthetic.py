@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+import sdgar
 from sdgar.data import synthetic
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS, Shape, generate
@@ -205,61 +206,23 @@ def test_text_ids_ascend_past_four_digits() -> None:
 # Taste -------------------------------------------------------------------------------------
 
 
-def split(data: Interactions) -> tuple[np.ndarray, np.ndarray]:
-    """Dense train and test matrices; a fifth of every user's items is for testing."""
-    rng = np.random.default_rng(0)
-    order_E = np.lexsort((rng.random(len(data)), data.users_E))
-    rank_E = np.arange(len(data)) - data.indptr_U1[data.users_E]
-    test_E = np.empty(len(data), bool)
-    test_E[order_E] = rank_E < np.diff(data.indptr_U1)[data.users_E] // 5
-    whole = np.zeros((2, data.n_users, data.n_items), np.float32)
-    whole[test_E.astype(int), data.users_E, data.items_E] = 1
-    return whole[0], whole[1]
+def ndcg(system, data: Interactions) -> float:
+    train, test = sdgar.split(data, "paper", seed=0)
+    return system.fit(train).evaluate(test).means()["ndcg@20"]
 
 
-def ndcg(scores_UI: np.ndarray, train_UI: np.ndarray, test_UI: np.ndarray, k: int = 20) -> float:
-    """Mean NDCG@k of users with a test item, over the full catalogue less the train items."""
-    ranked_UK = np.argsort(-np.where(train_UI > 0, -np.inf, scores_UI), axis=1)[:, :k]
-    gain_K = 1 / np.log2(np.arange(k) + 2)
-    dcg_U = (np.take_along_axis(test_UI, ranked_UK, 1) * gain_K).sum(1)
-    relevant_U = test_UI.sum(1).astype(int)
-    some_U = relevant_U > 0
-    ideal_U = np.cumsum(gain_K)[np.minimum(relevant_U[some_U], k) - 1]
-    return float((dcg_U[some_U] / ideal_U).mean())
-
-
-def most_popular(train_UI: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(train_UI.sum(0), train_UI.shape)
-
-
-def item_cosine(train_UI: np.ndarray) -> np.ndarray:
-    unit_UI = train_UI / np.maximum(np.sqrt(train_UI.sum(0)), 1)
-    cosine_II = unit_UI.T @ unit_UI
-    np.fill_diagonal(cosine_II, 0)
-    return train_UI @ cosine_II
-
-
-def truncated_svd(train_UI: np.ndarray, rank: int = 16) -> np.ndarray:
-    v_II = np.linalg.eigh(train_UI.T @ train_UI).eigenvectors[:, -rank:]
-    return train_UI @ v_II @ v_II.T
-
-
-@pytest.mark.parametrize("recommender", [item_cosine, truncated_svd])
-def test_on_the_demo_taste_beats_popularity_by_far(demo: Interactions, recommender) -> None:
-    train_UI, test_UI = split(demo)
-    popular = ndcg(most_popular(train_UI), train_UI, test_UI)
-    personal = ndcg(recommender(train_UI), train_UI, test_UI)
+@pytest.mark.parametrize("system", [sdgar.ItemKNN(), sdgar.EASE(device="cpu")])
+def test_on_the_demo_taste_beats_popularity_by_far(demo: Interactions, system) -> None:
+    popular = ndcg(sdgar.MostPopular(), demo)
     assert popular > 0.05
-    assert personal > 1.8 * popular
+    assert ndcg(system, demo) > 1.8 * popular
 
 
 def test_without_taste_popularity_is_the_best_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     """The margin above comes from the taste model, not from the degrees."""
     monkeypatch.setattr(synthetic, "_MAINSTREAM", 1.0)
     data = generate(PRESETS["demo"], seed=0)
-    train_UI, test_UI = split(data)
-    popular = ndcg(most_popular(train_UI), train_UI, test_UI)
-    assert ndcg(truncated_svd(train_UI), train_UI, test_UI) < 1.05 * popular
+    assert ndcg(sdgar.EASE(device="cpu"), data) < 1.05 * ndcg(sdgar.MostPopular(), data)
 
 
 @pytest.mark.parametrize("name", ["citeulike", "gowalla"])
