@@ -149,7 +149,6 @@ def test_ids_of_other_types_are_refused(users: Any, code: str) -> None:
 def test_numpy_times_of_any_unit_are_microseconds(unit: str) -> None:
     times = np.array(["2024-01-01"], f"M8[{unit}]")
     kept = read_frame({"user": [1], "item": [1], "ts": times}).interactions
-    assert kept.time_E is not None
     assert kept.time_E.tolist() == [1_704_067_200_000_000]
 
 

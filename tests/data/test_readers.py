@@ -254,7 +254,6 @@ def test_ratings_can_be_ignored_or_be_weights(load: Load) -> None:
     ratings = "user,item,rating\n1,2,3.5\n1,3,4\n"
     assert load(ratings, min_rating=None).interactions.weight_E is None
     weighted = load(ratings, weight="rating").interactions
-    assert weighted.weight_E is not None
     assert weighted.weight_E.tolist() == [3.5, 4]
 
 
@@ -270,7 +269,6 @@ def test_weights_of_several_numeric_types_are_one_column(tmp_path: Path) -> None
     weights = read_files(
         [tmp_path / "*.parquet"], ReadOptions(weight="plays")
     ).interactions.weight_E
-    assert weights is not None
     assert weights.tolist() == [2, 0.5]
 
 
@@ -308,43 +306,30 @@ def test_times_of_any_spelling_are_microseconds(load: Load, noon: str, suffix: s
         "jsonl": f'{{"user":1,"item":2,"ts":"{noon}"}}\n',
     }
     times = load(rows[suffix], f"x.{suffix}").interactions.time_E
-    assert times is not None
     assert times.tolist() == [NOON]
 
 
-@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
-def test_times_of_parquet_are_microseconds(tmp_path: Path, unit: str) -> None:
-    noon = pl.Series([NOON]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone("Asia/Tokyo")
+MOMENT = pl.Series([NOON]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone("Asia/Tokyo")
+NUMBERS = (pl.Int8, pl.UInt16, pl.Int32, pl.UInt64, pl.Int128, pl.Float32)
+
+
+@pytest.mark.parametrize(
+    ("times", "wanted"),
+    [
+        *((MOMENT.dt.cast_time_unit(unit), NOON) for unit in ("ms", "us", "ns")),
+        (pl.Series([NOON]).cast(pl.Datetime("us")).dt.date(), NOON - 12 * 3600 * 10**6),
+        *((pl.Series([7], dtype=dtype), 7_000_000) for dtype in NUMBERS),
+    ],
+)
+def test_times_of_parquet_are_microseconds(tmp_path: Path, times: pl.Series, wanted: int) -> None:
     path = tmp_path / "x.parquet"
-    pl.DataFrame({"user": [1], "item": [2], "ts": noon.dt.cast_time_unit(unit)}).write_parquet(path)  # type: ignore[arg-type]
-    times = read_files([path]).interactions.time_E
-    assert times is not None
-    assert times.tolist() == [NOON]
-
-
-def test_dates_of_parquet_are_midnight(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    day = pl.Series([NOON]).cast(pl.Datetime("us")).dt.date()
-    pl.DataFrame({"user": [1], "item": [2], "date": day}).write_parquet(path)
-    times = read_files([path]).interactions.time_E
-    assert times is not None
-    assert times.tolist() == [NOON - 12 * 3600 * 10**6]
-
-
-@pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt16, pl.Int32, pl.UInt64, pl.Int128, pl.Float32])
-def test_times_of_any_numeric_type_are_read(tmp_path: Path, dtype: pl.DataType) -> None:
-    path = tmp_path / "x.parquet"
-    frame = pl.DataFrame({"user": [1, 1], "item": [2, 3], "ts": pl.Series([7, 5], dtype=dtype)})
-    frame.write_parquet(path)
-    times = read_files([path]).interactions.time_E
-    assert times is not None
-    assert times.tolist() == [7_000_000, 5_000_000]
+    pl.DataFrame({"user": [1], "item": [2], "ts": times}).write_parquet(path)
+    assert read_files([path]).interactions.time_E.tolist() == [wanted]
 
 
 def test_positions_are_times_in_their_order(load: Load) -> None:
     rows = "user,item,position\n" + "".join(f"1,{300 - i},{i}\n" for i in range(300))
     loaded = load(rows, time="position").interactions
-    assert loaded.time_E is not None
     assert np.all(np.diff(loaded.time_E) < 0)
 
 

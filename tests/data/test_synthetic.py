@@ -47,7 +47,6 @@ def assert_exact(data: Interactions, shape: Shape) -> None:
     assert (np.diff(data.users_E * shape.items + data.items_E) > 0).all()
     assert data.indptr_U1.dtype == np.int64
     assert data.items_E.dtype == np.int32
-    assert data.time_E is not None
     assert data.time_E.dtype == np.int64
     assert len(data.time_E) == len(data)
     assert data.account.read == data.account.kept == len(data)
