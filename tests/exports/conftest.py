@@ -22,7 +22,7 @@ ODD = ("a\tb", "a\\b", "a\nb", "o'hara", 'say "hi"', "größe", "\\N", "\\.")
 def read() -> ModuleType:
     """The functions of examples/export.py, which know nothing of sdgar."""
     if not EXAMPLE.exists():
-        pytest.skip("examples/ is not beside the tests")
+        pytest.skip("examples/ is not there")
     spec = importlib.util.spec_from_file_location("export_example", EXAMPLE)
     assert spec is not None
     assert spec.loader is not None

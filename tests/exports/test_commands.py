@@ -20,9 +20,9 @@ def events(tmp_path):
 
 def test_export_says_what_it_wrote_and_refuses_to_lose_a_memory(models, tmp_path):
     run = models["memory"].save(tmp_path / "run")
-    told = result_of(sdgar("export", run, "--to", "numpy", "--out", tmp_path / "out", "--json"))
-    assert told["score"] == "s_ci = u_c · v_i + b_i + Σ_{j ∈ I_c} w_ji"
-    assert set(told["files"]) == {file.name for file in (tmp_path / "out").glob("*.npy")}
+    result = result_of(sdgar("export", run, "--to", "numpy", "--out", tmp_path / "out", "--json"))
+    assert result["score"] == "s_ci = u_c · v_i + b_i + Σ_{j ∈ I_c} w_ji"
+    assert set(result["files"]) == {file.name for file in (tmp_path / "out").glob("*.npy")}
     refused = sdgar("export", run, "--to", "faiss", "--out", tmp_path / "index")
     assert refused.returncode == 2
     assert "--vectors-only" in refused.stderr
@@ -52,8 +52,8 @@ def test_import_takes_ids_from_the_file_from_files_or_in_order(events, tmp_path)
         "named": ("arrays", tmp_path / "named.npz"),
     }  # fmt: skip
     for name, words in ways.items():
-        told = result_of(sdgar("import", *words, *common, "--out", tmp_path / name))
-        assert (told["users"], told["items"], told["dim"]) == (3, 3, 3)
+        result = result_of(sdgar("import", *words, *common, "--out", tmp_path / name))
+        assert (result["users"], result["items"], result["dim"]) == (3, 3, 3)
         model = api.load(tmp_path / name)
         assert model.score_pairs("bob", "rum")["score"][0] == pytest.approx(4.0)
         assert model.recommend("ann", k=3)["item"].to_list() == ["rum"]

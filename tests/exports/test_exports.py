@@ -52,9 +52,9 @@ def test_arrays_give_the_same_lists(kind, models, read, tmp_path):
     model = models[kind]
     made = sdgar.export(model, "numpy", tmp_path / "out")
     require_same(model, read.from_numpy(made.path, users_of(model), K), users_of(model))
-    told = json.loads((tmp_path / "out" / "about.json").read_text())
-    assert {*told["files"], "about.json"} == {file.name for file in made.path.iterdir()}
-    assert told["score"] == made.score
+    about = json.loads((tmp_path / "out" / "about.json").read_text())
+    assert {*about["files"], "about.json"} == {file.name for file in made.path.iterdir()}
+    assert about["score"] == made.score
 
 
 @pytest.mark.parametrize("kind", VECTORS)
@@ -85,7 +85,7 @@ def test_an_index_gives_the_same_lists(kind, models, read, tmp_path):
     require_same(model, read.from_faiss(made.path, users_of(model), K), users_of(model))
 
 
-def test_an_index_does_not_lose_a_memory_unless_told_to(models, read, tmp_path):
+def test_an_index_loses_a_memory_on_request_alone(models, read, tmp_path):
     pytest.importorskip("faiss", reason="faiss is not installed (extra export)")
     model = models["memory"]
     with pytest.raises(UsageError, match="--vectors-only") as refused:
@@ -107,7 +107,7 @@ def test_a_graph_gives_the_same_lists(kind, models, read, tmp_path):
     require_same(model, read.from_onnx(made.path, users_of(model), K), users_of(model))
 
 
-def test_numbers_of_a_large_graph_lie_beside_it(models, read, tmp_path, monkeypatch):
+def test_numbers_of_a_large_graph_are_in_another_file(models, read, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra export)")
     monkeypatch.setattr(to_onnx, "_MOST_BYTES", 100)
     model = models["memory"]
@@ -141,8 +141,8 @@ def test_a_database_gives_the_same_lists(kind, models, read, server, tmp_path):
     with postgresql.database(address) as url:
         loaded = postgresql.script(programs, url, made.path / "load.sql")
         assert loaded.returncode == 0, loaded.stderr
-        asked = postgresql.script(programs, url, made.path / "queries.sql")
-        assert asked.returncode == 0, asked.stderr
+        queried = postgresql.script(programs, url, made.path / "queries.sql")
+        assert queried.returncode == 0, queried.stderr
         again = postgresql.script(programs, url, made.path / "load.sql")
         assert "already exists" in again.stderr
         with psycopg.connect(url) as connection:

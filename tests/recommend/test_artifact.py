@@ -67,7 +67,7 @@ def rewrite(folder: Path, name: str, data: bytes) -> None:
 
 
 def edit_manifest(folder: Path, **changes) -> None:
-    """Change a manifest and seal it anew, as a forger would."""
+    """Change a manifest and seal it again, as a forger would."""
     manifest = json.loads((folder / "manifest.json").read_text()) | changes
     del manifest["seal"]
     (folder / "manifest.json").write_text(json.dumps(sealed.with_seal(manifest)))
@@ -372,7 +372,7 @@ def test_kill_9_at_random_moments_of_saving_never_leaves_a_wrong_model(tmp_path,
     start = time.perf_counter()
     for _ in range(3):
         artifact.save(legal[0], path, overwrite=True)
-    one_save = (time.perf_counter() - start) / 3  # on this machine, with what runs beside
+    one_save = (time.perf_counter() - start) / 3  # on this machine, while other programs run
     saved = 0
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -42,7 +42,7 @@ def grown(films, model):
     return model.add_items(features=films[2])
 
 
-def test_cold_items_are_told_apart_by_their_features(films, grown):
+def test_cold_items_differ_by_their_features(films, grown):
     _, test, _ = films
     assert grown.cold_items.tolist() == list(range(270, 300))
     by_features = grown.evaluate(test, ks=(20,), among=grown.cold_items)
@@ -73,7 +73,7 @@ def test_lists_of_some_items_cover_these_items_and_no_others(films, grown):
     assert 0 < new.means()["coverage@5"] <= 1
 
 
-def test_predictions_are_a_ridge_with_the_strengths_that_the_model_tells(films, model, grown):
+def test_predictions_are_a_ridge_with_the_strengths_of_the_model(films, model, grown):
     chosen = grown.about["new_items"]
     trained = np.isin(np.arange(300), model.items.values)
     x_IF = films[2].matrix(np.arange(300)).toarray()
@@ -110,8 +110,8 @@ def test_events_of_a_cold_item_count_more_the_more_there_are(films, model, grown
 def test_lists_mark_cold_items_and_so_does_a_saved_model(grown, tmp_path):
     frame = grown.recommend([0], k=2, items=[280, 3])
     assert dict(zip(frame["item"], frame["cold"], strict=True)) == {280: True, 3: False}
-    told = grown.recommend_lists([0], k=2, items=[280, 3]).dicts()[0]["items"]
-    assert {one["item"]: one["cold"] for one in told} == {280: True, 3: False}
+    listed = grown.recommend_lists([0], k=2, items=[280, 3]).dicts()[0]["items"]
+    assert {one["item"]: one["cold"] for one in listed} == {280: True, 3: False}
     grown.save(tmp_path / "grown")
     again = sdgar.load(tmp_path / "grown")
     assert again.cold_items.tolist() == grown.cold_items.tolist()

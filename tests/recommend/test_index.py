@@ -31,7 +31,7 @@ USERS, ITEMS, DIM = 80, 6000, 12
 
 
 def made(seed: int = 0) -> tuple[Sum, History]:
-    """Give clustered vectors with biases, and a memory of five weights an item."""
+    """Return clustered vectors with biases, and a memory of five weights an item."""
     rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
     centre_CD = torch.randn(60, DIM, generator=generator)
     item_ID = centre_CD[torch.arange(ITEMS) % 60]
@@ -201,38 +201,38 @@ def answering(model: Sum, known: History) -> sdgar.Recommender:
 
 
 def test_a_recommender_is_exact_until_it_is_prepared_for_a_large_catalogue(model, known):
-    asked = answering(model, known)
-    exact = asked.recommend_lists([1, 2, 3], k=10)
-    assert asked.prepare() == {"kind": "exact"}
-    assert asked.index is None
-    told = asked.prepare(index_from=ITEMS)
-    assert told["kind"] == "faiss"
-    assert told["recall"] > 0.95
-    built = asked.index
-    assert asked.prepare(index_from=ITEMS) == told
-    assert asked.index is built
-    found = asked.recommend_lists([1, 2, 3], k=10)
+    prepared = answering(model, known)
+    exact = prepared.recommend_lists([1, 2, 3], k=10)
+    assert prepared.prepare() == {"kind": "exact"}
+    assert prepared.index is None
+    facts = prepared.prepare(index_from=ITEMS)
+    assert facts["kind"] == "faiss"
+    assert facts["recall"] > 0.95
+    built = prepared.index
+    assert prepared.prepare(index_from=ITEMS) == facts
+    assert prepared.index is built
+    found = prepared.recommend_lists([1, 2, 3], k=10)
     assert recall(found.items_TK, exact.items_TK) > 0.9
     for history in ([1005, 1065], [1007]):
-        assert len(asked.recommend_lists(history=history, k=10).dicts()[0]["items"]) == 10
-    assert len(asked.explain_reasons(1, k=4).items_B) == 4
+        assert len(prepared.recommend_lists(history=history, k=10).dicts()[0]["items"]) == 10
+    assert len(prepared.explain_reasons(1, k=4).items_B) == 4
 
 
 def test_an_index_that_overlooks_too_much_is_not_used(model, known, monkeypatch):
     monkeypatch.setattr(recommender, "LEAST_RECALL", 1.1)
-    asked = answering(model, known)
-    assert asked.prepare(index_from=1) == {"kind": "exact"}
-    assert asked.index is None
+    prepared = answering(model, known)
+    assert prepared.prepare(index_from=1) == {"kind": "exact"}
+    assert prepared.index is None
 
 
 @pytest.mark.filterwarnings("ignore::sdgar.errors.SdgarWarning")
-def test_unknown_ids_are_answered_beside_an_index(model, known):
-    asked = answering(model, known)
-    asked.prepare(index_from=1)
-    lists = asked.recommend_lists([1, 100_000], k=5).dicts()
+def test_unknown_ids_are_answered_where_there_is_an_index(model, known):
+    prepared = answering(model, known)
+    prepared.prepare(index_from=1)
+    lists = prepared.recommend_lists([1, 100_000], k=5).dicts()
     assert [one["basis"] for one in lists] == ["model", "popular"]
-    assert asked.recommend_lists(history=[1005, 99], k=5).dicts()[0]["basis"] == "model"
-    assert asked.recommend_lists([2], k=5, items=[1000, 99]).dicts()[0]["short"]
+    assert prepared.recommend_lists(history=[1005, 99], k=5).dicts()[0]["basis"] == "model"
+    assert prepared.recommend_lists([2], k=5, items=[1000, 99]).dicts()[0]["short"]
 
 
 def test_every_kind_of_model_can_be_prepared():

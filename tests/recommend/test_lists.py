@@ -1,4 +1,4 @@
-"""Answers as records: plain lists for JSON, frames for those who want frames."""
+"""Answers as records: plain lists for JSON, and frames."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lists() -> RankedLists:
     )
 
 
-def test_plain_lists_have_one_object_for_each_who_was_asked_about(lists):
+def test_plain_lists_have_one_object_for_each_query(lists):
     assert lists.dicts() == [
         {
             "user": "ann",
@@ -72,18 +72,18 @@ def a_model(users: int = 40, items: int = 30) -> Recommender:
 @pytest.mark.filterwarnings("ignore::sdgar.errors.SdgarWarning")
 def test_the_frame_and_the_plain_lists_say_the_same():
     model = a_model()
-    asked = [3, 99, 5]
-    rows = model.recommend(asked, k=4).to_dicts()
-    told = model.recommend_lists(asked, k=4).dicts()
-    assert [one["user"] for one in told] == asked
-    assert [one["basis"] for one in told] == ["model", "popular", "model"]
-    flat = [(one["user"], item["item"], item["score"]) for one in told for item in one["items"]]
+    users = [3, 99, 5]
+    rows = model.recommend(users, k=4).to_dicts()
+    lists = model.recommend_lists(users, k=4).dicts()
+    assert [one["user"] for one in lists] == users
+    assert [one["basis"] for one in lists] == ["model", "popular", "model"]
+    flat = [(one["user"], item["item"], item["score"]) for one in lists for item in one["items"]]
     assert flat == [(row["user"], row["item"], row["score"]) for row in rows]
 
 
 def test_similar_items_come_as_lists_too():
     model = a_model()
-    told = model.similar_lists("item", [2, 3], k=3).dicts()
+    lists = model.similar_lists("item", [2, 3], k=3).dicts()
     rows = model.similar_items([2, 3], k=3)
-    assert [one["like"] for one in told] == [2, 3]
-    assert [item["item"] for one in told for item in one["items"]] == rows["item"].to_list()
+    assert [one["like"] for one in lists] == [2, 3]
+    assert [item["item"] for one in lists for item in one["items"]] == rows["item"].to_list()

@@ -28,7 +28,7 @@ from ..evaluation.problems import model_of
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Save a model of vectors with a memory beside them."""
+    """Save a model of vectors with item-item weights."""
     model, history = model_of(np.random.default_rng(0), 40, 30, 4)
     users = Ids(np.array([f"u{n:02d}" for n in range(40)], object))
     own = Artifact(model, users, Ids(np.arange(30)), history, {"system": "test"})
@@ -133,9 +133,9 @@ def test_workers_write_the_rows_of_one_process(saved, tmp_path, monkeypatch):
         [sys.executable, "-m", "sdgar", *map(str, words)], capture_output=True, timeout=200
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    found_there = json.loads(done.stdout)
     names = ["part-0000.parquet", "part-0001.parquet"]
-    assert (told["parts"], told["rows"]) == (names, 120)
+    assert (found_there["parts"], found_there["rows"]) == (names, 120)
     assert sorted(file.name for file in (tmp_path / "lists").iterdir()) == names
     assert [file.name for file in tmp_path.iterdir()] == ["lists"]
     frames = [pl.read_parquet(tmp_path / "lists" / name) for name in names]

@@ -71,7 +71,7 @@ def test_a_short_list_is_flagged_and_an_empty_one_still_shows(model):
     assert nothing == {"user": "cid", **empty}
 
 
-def test_more_items_than_there_are_may_be_asked_for(model):
+def test_a_list_may_be_longer_than_the_catalogue(model):
     frame = model.recommend("ann", k=1000, exclude_seen=False)
     assert frame.height == 4
     assert frame["short"].all()

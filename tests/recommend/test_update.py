@@ -1,4 +1,4 @@
-"""A model that is told of new events answers as if it had always known of them."""
+"""A model that is updated with new events answers as if it had been trained on them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_an_updated_model_is_saved_with_all_that_it_knows(models, name, tmp_path
     again = load(after.save(tmp_path / "model"))
     assert again.recommend().equals(after.recommend())
     assert again.about["updated"] == {"users": 2, "rows": 6, "new_users": 1}
-    # Whoever is folded in later meets the popularity of training, and not that of the events.
+    # Users who are folded in later get the popularity of training, without the events.
     later = {"someone": [3, 4]}
     np.testing.assert_allclose(
         scores(again.fold_in(later), ["someone"]), scores(models[name].fold_in(later), ["someone"]),

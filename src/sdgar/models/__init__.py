@@ -1,1 +1,1 @@
-"""What a trained model is, whoever trained it: it scores, takes new users in, and saves itself."""
+"""Trained models: scoring, folding in new users, saving."""

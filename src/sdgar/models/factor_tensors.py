@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sdgar.models.network import Encoder
 
 ENCODER = "encoder."
-"""The prefix of the names of a network's tensors among those of the model."""
+"""The prefix of the names of a network's tensors among the tensors of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class FactorTensors:
         return replace(self, **own)
 
     def copied(self) -> Self:
-        """Return the model as it is now, in tensors of its own."""
+        """Return the model as it is now, in new tensors."""
         return self.with_tensors({name: t.clone() for name, t in self.tensors().items()})
 
     def model(self) -> Factors:

@@ -109,7 +109,7 @@ class Factors(Model):
         return replace(self, user_UD=self.user_UD[at_T])
 
     def with_items(self, growth: Growth) -> Self:
-        """Return the model with room for more items, whose vectors and biases are 0."""
+        """Return the model with places for more items, whose vectors and biases are 0."""
         item_JD = np.zeros((growth.n_items, self.dim), self.item_ID.dtype)
         bias_J = np.zeros(growth.n_items, self.bias_I.dtype)
         item_JD[growth.place_I], bias_J[growth.place_I] = self.item_ID, self.bias_I

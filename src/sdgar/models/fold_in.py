@@ -49,7 +49,7 @@ class NewContexts:
     history: History
     """The items of each context, ascending."""
     in_order_E: NDArray[np.int64] | None = None
-    """The same items, those of a context in the order in which they came; None if unknown."""
+    """The same items in the order in which a context got them; None if unknown."""
 
     def rows(self, contexts_T: Counts) -> NewContexts:
         """Return some of the contexts, in this order."""

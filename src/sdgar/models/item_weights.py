@@ -112,7 +112,7 @@ class ItemVectors(HistoryScores):
         return {"dim": self.item_ID.shape[1]}
 
     def to_saved(self) -> Tensors:
-        """Return the arrays that a saved model holds; the history has a file of its own."""
+        """Return the arrays that a saved model holds; the history has another file."""
         return {"item_ID": np.ascontiguousarray(self.item_ID, np.float32)}
 
     @classmethod
@@ -151,7 +151,7 @@ class ItemWeights(HistoryScores):
         return Terms(weights=(WeightTerm(self.history, self.weight_II),))
 
     def to_saved(self) -> Tensors:
-        """Return the arrays that a saved model holds; the history has a file of its own."""
+        """Return the arrays that a saved model holds; the history has another file."""
         return {"weight_II": np.ascontiguousarray(self.weight_II, np.float32)}
 
     @classmethod
@@ -203,7 +203,7 @@ class LocalItemWeights(HistoryScores):
         return scores_BI
 
     def add_scores(self, users_B: Indices, scores_BI: Floats, weight: float) -> None:
-        """scores_BI += weight X_B W, in the place of the scores."""
+        """scores_BI += weight X_B W, in place."""
         add_weights(self.history.rows(users_B), self.weight_II, scores_BI, weight)
 
     def contributions(
@@ -222,7 +222,7 @@ class LocalItemWeights(HistoryScores):
         return by_weights(weight_HB.T)
 
     def with_items(self, growth: Growth) -> Self:
-        """Return the model with room for more items, which have no weights yet."""
+        """Return the model with places for more items, which have no weights yet."""
         w = self.weight_II
         length_J = np.zeros(growth.n_items, np.int64)
         length_J[growth.place_I] = np.diff(w.start_R1)

@@ -229,7 +229,7 @@ class Model:
         return self
 
     def with_items(self, growth: Growth) -> Model:
-        """Return the model with room for more items; see ``Growth``."""
+        """Return the model with places for more items; see ``Growth``."""
         raise NotImplementedError
 
     def with_vectors(self, at_N: Indices, v_ND: Floats, b_N: Floats) -> Model:
@@ -307,7 +307,7 @@ class Learned(Protocol):
         ...
 
     def copied(self) -> Self:
-        """Return the model as it is now, in tensors of its own."""
+        """Return the model as it is now, in new tensors."""
         ...
 
     def model(self) -> Model:

@@ -35,12 +35,12 @@ MODULES: dict[str, type[nn.Module]] = {"sequence": SequenceEncoder}
 _MAKERS = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 """The functions that make tensors of a size that settings may have chosen."""
 _SPARE_PARAMETERS, _SPARE_NUMBERS = 100, 64 << 20
-"""How much a network may make beside four times what is saved."""
+"""How much a network may make in addition to four times what is saved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A module, and what it takes to make it again."""
+    """A module, and its class and settings."""
 
     module: nn.Module
     """The torch module."""
@@ -115,7 +115,7 @@ class ModuleScores(Network, Model):
     size_names: ClassVar[tuple[str, ...]] = ()
 
     only_T: Indices | None = None
-    """The numbers of the contexts of this model among those of the network; None for all."""
+    """The indices of the contexts of this model in the network; None for all."""
 
     @torch.no_grad()
     def score_all(self, users_B: Indices) -> Floats:
@@ -170,7 +170,7 @@ class EncodedFactors(Factors):
     kind: ClassVar[str] = "factors, encoder"
     missing: ClassVar[tuple[str, ...]] = (
         "The network that finds the vector of a user from the order of a history is left out: the "
-        "vectors are those of the histories in training.",
+        "vectors are of the histories in training.",
     )
 
     encoder: Encoder
@@ -223,7 +223,7 @@ Kind = TypeVar("Kind", bound=Network)
 def require_comes_back(network: Network) -> None:
     """Raise if a network would rank differently once it is saved and made again.
 
-    This is asked before it trains: what ``prepare`` takes from the data is gone by then.
+    This is checked before it trains: what ``prepare`` takes from the data is gone by then.
     """
     again = rebuilt(
         type(network), network.name, network.settings, (network.n_users, network.n_items),
@@ -261,7 +261,7 @@ def rebuilt(
         raise ArtifactError(
             f"the network does not fit the class that is registered as {name!r}: "
             f"{str(error).rstrip('. ') or type(error).__name__}. If the class has changed "
-            "since the model was saved, train the model again. In a class of your own, what is "
+            "since the model was saved, train the model again. In a custom class, what is "
             "saved must have its shape when the class is made, before prepare().",
             code="module_mismatch",
         ) from error
@@ -273,11 +273,11 @@ class _TooLargeError(Exception):
 
 
 class _Bounded(TorchFunctionMode):
-    """Add up the numbers that are asked for, before there is memory for them."""
+    """Add up the numbers that are requested, before there is RAM for them."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
-        self._most, self._asked = most, 0
+        self._most, self._requested = most, 0
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -285,10 +285,10 @@ class _Bounded(TorchFunctionMode):
         if func in _MAKERS:
             size = (kwargs or {}).get("size", args[:1] if func is torch.full else args)
             sides = np.array(size, object).ravel().tolist()  # given one by one, or as a list
-            self._asked += math.prod(n for n in sides if isinstance(n, int))
-            if self._asked > self._most:
+            self._requested += math.prod(n for n in sides if isinstance(n, int))
+            if self._requested > self._most:
                 raise _TooLargeError(
-                    f"its settings ask for more than {self._most:,} numbers, which are not saved"
+                    f"its settings need more than {self._most:,} numbers, which are not saved"
                 )
         return func(*args, **(kwargs or {}))
 

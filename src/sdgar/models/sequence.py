@@ -93,7 +93,7 @@ class SequenceEncoder(InnerProducts):
             raise UsageError(f"dim must be a multiple of heads, got {dim} and {heads}.")
         self.n_users, self.empty, self.length, self.rate = n_users, n_items, length, dropout
         self.item_JD = nn.Parameter(torch.randn(n_items + 1, dim) / dim**0.5)
-        """The last row stands for an empty place."""
+        """The vectors of items; the last row is the vector of an empty place."""
         nn.init.zeros_(self.item_JD[-1])
         self.blocks = nn.ModuleList(Block(dim, heads, length, dropout) for _ in range(blocks))
         self.norm = nn.LayerNorm(dim)
@@ -151,10 +151,10 @@ def dropped(x: Tensor, rate: float) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class PackedSequences:
-    """Places t = 0 … T - 1, of which those of one sequence follow each other.
+    """Places t = 0 … T - 1; the places of one sequence follow each other.
 
     What is computed of each place alone is computed of all T, without empty ones. So is attention
-    on a CPU, by kernels of its own; torch's attention needs a rectangle with empty places.
+    on a CPU, by compiled kernels; torch's attention needs a rectangle with empty places.
     """
 
     start_S: Tensor
@@ -213,7 +213,7 @@ class _Attention(torch.autograd.Function):
 def _share(
     name: str, packed: PackedSequences, x_TE: Tensor, bias_HL: Tensor, *others: Tensor
 ) -> None:
-    """Let threads call a kernel for parts of the sequences."""
+    """Call a kernel in several threads, each for some of the sequences."""
     from sdgar.kernels.numba import attention
 
     length_S = packed.length_S

@@ -40,7 +40,7 @@ class Sum(Model):
     holds: ClassVar[str] = "two models that are added up"
 
     first: Model
-    """The model a, whose scores keep their scale; similar items are those of this model."""
+    """The model a, whose scores keep their scale; it decides which items are similar."""
     second: Model
     """The model b."""
     weight: float
@@ -108,7 +108,7 @@ class Sum(Model):
         return self._of_both(lambda model: model.with_history(history))
 
     def with_items(self, growth: Growth) -> Sum:
-        """Return the sum with room for more items in both models."""
+        """Return the sum with places for more items in both models."""
         return self._of_both(lambda model: model.with_items(growth))
 
     def with_vectors(self, at_N: Indices, v_ND: Floats, b_N: Floats) -> Sum:
@@ -123,7 +123,7 @@ class Sum(Model):
         return replace(self, first=change(self.first), second=change(self.second))
 
     def parts(self) -> list[Model]:
-        """Return the models that are added up, those of sums within the sum too."""
+        """Return the models that are added up, also the models of sums within the sum."""
         return [*self.first.parts(), *self.second.parts()]
 
     def factors(self) -> Factors | None:

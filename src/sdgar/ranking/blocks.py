@@ -1,7 +1,7 @@
 """The k best items of each user by all of their scores, a block of users at a time.
 
 Scores come in blocks, and a block is reduced to its k best as soon as it is computed. Every thread
-scores and reduces blocks of its own, so no thread waits for another one. A few scores are ranked
+scores and reduces other blocks, so no thread waits for another one. A few scores are ranked
 with NumPy alone, which is faster than importing Numba.
 """
 
@@ -89,7 +89,7 @@ class KernelTerms(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """The items of some users: ``item_E[first_B[b] : last_B[b]]`` are those of user b."""
+    """The items of some users: ``item_E[first_B[b] : last_B[b]]`` are the items of user b."""
 
     first_B: Indices
     last_B: Indices

@@ -6,9 +6,9 @@ A score is made of vectors and, in a model with a memory, of weights from item t
 
 The index finds items with the largest u · v + b without looking at all of them. The candidates of a
 context are these, and the items that the weights of its history name: any other item has no more
-than its vector to speak for it. Candidates get the scores of the whole model, so a list can only
+than its vector for a score. Candidates get the scores of the whole model, so a list can only
 lack an item that the index overlooks. How many it lacks is measured as the index is built, on the
-lists of users that the model knows, and is kept as its ``recall``.
+lists of users of the model, and is kept as its ``recall``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMPARED, _LENGTH = 512, 50
 _FIRST_LISTS = 8
 """How many lists of the inverted file a search looks into at least."""
 _MORE = 16
-"""How many items a search gives at least beside those that are wanted, as its order is rough."""
+"""How many more items a search returns at least than are requested, as its order is rough."""
 _MOST_HITS = 4096
 """The most items that a search gives: who has seen more is ranked exactly."""
 _FEW = 1 << 14
@@ -120,7 +120,7 @@ class ItemIndex:
     ) -> TopK:
         """Return what ``sdgar.ranking.topk.top_k`` gives, but for items that are overlooked.
 
-        Exact are the lists of users who have seen thousands of items, those that would not be full,
+        Exact are the lists of users who have seen thousands of items, lists that would not be full,
         and all lists where few items are allowed. The model must be one that this index serves.
         """
         users_T = np.ascontiguousarray(users_T, np.int64)

@@ -3,7 +3,7 @@
 Blocks of users meet one tile of items after the other. A tile is skipped if even its longest vector
 and its greatest bias are not enough for a list. Rough scores by integers of 8 bits rule out almost
 all other items, with a bound on their errors, so nothing is overlooked; no table of scores is ever
-made. ``kernels/numba/sweep.py`` has the bounds. Each thread takes blocks of its own, and a list
+made. ``kernels/numba/sweep.py`` has the bounds. Each thread takes other blocks, and a list
 depends on its user alone.
 """
 
@@ -37,7 +37,7 @@ _SLACK = np.float32(2e-5)
 _ROUNDING = np.float32(1e-6)
 """What rounding may take away from a bias, for each unit of it: more than it ever does."""
 _USUAL = 4_096
-"""The users whose vectors say how long those of all are, where only speed depends on it."""
+"""The users by whose vectors the usual length is estimated, which only speed depends on."""
 _AT_ONCE = 1 << 16
 """The most vectors that are turned into integers at once."""
 

@@ -23,7 +23,7 @@ def reranked(
 ) -> Reranked:
     """Apply rules to the candidates that they do not block, the best first.
 
-    ``options`` are those of ``Rules.using``, and the others those of ``Reranking.apply``.
+    ``options`` go to ``Rules.using``, and the others to ``Reranking.apply``.
     """
     facts = facts or facts_of()
     using = rules.using(**how.pop("options", {}))
