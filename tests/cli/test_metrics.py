@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import polars as pl
 import pytest
 
@@ -11,12 +9,7 @@ import sdgar as library
 from sdgar.data.tables import events
 from sdgar.lab.files import escaped
 
-from .test_cli import sdgar
-
-
-def run(*words: object) -> tuple[int, str, str]:
-    done = sdgar(*words)
-    return done.returncode, done.stdout, done.stderr
+from .test_cli import result_of, sdgar
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +35,7 @@ def folder(tmp_path_factory):
 
 
 def reported(*words: object) -> dict:
-    code, out, err = run(*words, "--json")
-    assert code == 0, err
-    return json.loads(out.splitlines()[-1])
+    return result_of(sdgar(*words, "--json"))
 
 
 def test_evaluate_measures_what_is_named_and_groups_and_writes_it(folder):
@@ -76,21 +67,21 @@ def test_evaluate_measures_what_is_named_and_groups_and_writes_it(folder):
     )  # fmt: skip
     assert again["test"] == {name: found["test"][name] for name in ("ndcg@3", "coverage@2")}
     assert "popularity" in again["by"]
-    code, _, err = run(
+    done = sdgar(
         "evaluate", folder / "run", "--test", folder / "test.parquet", "--per-user",
         folder / "users.parquet",
     )  # fmt: skip
-    assert code == 2
-    assert "users.parquet exists" in " ".join(err.split())
+    assert done.returncode == 2
+    assert "users.parquet exists" in " ".join(done.stderr.split())
 
 
 def test_evaluate_says_in_words_what_each_metric_means(folder):
-    code, out, err = run(
+    done = sdgar(
         "evaluate", folder / "run", "--test", folder / "test.parquet", "--metrics",
         "gini@3,hit@3", "--by", "activity", "--explain-metrics",
     )  # fmt: skip
-    assert code == 0, err
-    words = " ".join(out.split())
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
     assert "gini@k: how unevenly lists show items" in words
     assert "hit@k: 1 if any held-out item" in words
     assert "ndcg@k" not in words
@@ -98,10 +89,8 @@ def test_evaluate_says_in_words_what_each_metric_means(folder):
 
 
 def test_recommend_writes_a_run(folder):
-    code, _, err = run(
-        "recommend", folder / "run", "--all", "-k", "2", "--trec", folder / "lists.txt"
-    )
-    assert code == 0, err
+    done = sdgar("recommend", folder / "run", "--all", "-k", "2", "--trec", folder / "lists.txt")
+    assert done.returncode == 0, done.stderr
     lines = (folder / "lists.txt").read_text().splitlines()
     first = library.load(folder / "run").recommend(["u0"], k=2)["item"].to_list()
     assert lines[:2] == [f"u0 Q0 {item} {rank} -{rank} sdgar" for rank, item in enumerate(first, 1)]
@@ -125,9 +114,9 @@ def test_recommend_writes_a_run(folder):
 )
 def test_options_that_cannot_work_are_refused(folder, monkeypatch, words, said):
     monkeypatch.chdir(folder)
-    code, _, err = run("evaluate", *words)
-    assert code == 2
-    assert said in " ".join(err.split())
+    done = sdgar("evaluate", *words)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
 
 
 def test_compare_shows_the_named_metrics_and_writes_tables(folder):
@@ -163,12 +152,12 @@ def test_compare_shows_the_named_metrics_and_writes_tables(folder):
     assert not any("textbf" in row[-1] for row in rows)  # popular is neither good nor bad
     low, high = found["systems"][0]["interval"]
     assert rows[1][2] == f"[{low:.4f}, {high:.4f}]"
-    code, _, err = run(*words, "--metrics", "diversity@3")
-    assert code == 2
-    assert "could not be compared" in " ".join(err.split())
-    code, _, err = run(*words, "--item-facts", folder / "items.csv")
-    assert code == 2
-    assert "--item-facts goes with a metric" in " ".join(err.split())
+    done = sdgar(*words, "--metrics", "diversity@3")
+    assert done.returncode == 2
+    assert "could not be compared" in " ".join(done.stderr.split())
+    done = sdgar(*words, "--item-facts", folder / "items.csv")
+    assert done.returncode == 2
+    assert "--item-facts goes with a metric" in " ".join(done.stderr.split())
 
 
 def test_a_comparison_goes_on_only_with_the_same_metrics(folder, tmp_path):
@@ -177,9 +166,9 @@ def test_a_comparison_goes_on_only_with_the_same_metrics(folder, tmp_path):
         "popular", "--seeds", "1", "--out", tmp_path / "out",
     )  # fmt: skip
     assert set(reported(*words, "--metrics", "hit@3")["systems"][0]["metrics"]) == {"hit@3"}
-    code, _, err = run(*words, "--metrics", "hit@2")
-    assert code != 0
-    assert "metrics" in err
+    done = sdgar(*words, "--metrics", "hit@2")
+    assert done.returncode != 0
+    assert "metrics" in done.stderr
 
 
 def test_latex_gets_texts_that_it_can_set():

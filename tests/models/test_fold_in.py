@@ -99,11 +99,6 @@ def test_histories_that_say_nothing_are_refused(softmax, histories, message):
         softmax.fold_in(histories)
 
 
-def test_users_and_a_history_cannot_both_be_meant(softmax):
-    with pytest.raises(UsageError, match="users or a history"):
-        softmax.recommend([0], history=["white-2"])
-
-
 @pytest.mark.parametrize(
     "model",
     [sdgar.BPR(dim=2, **LEARNING), sdgar.SDSoftmax(similarity="dot", **SOFTMAX, **LEARNING)],

@@ -100,10 +100,6 @@ def test_a_context_gets_the_same_with_any_other_contexts(monkeypatch):
     whole_BD = directions(known, unit_ID, bias_I, sampled(popularity_I), tau=0.2)
     monkeypatch.setattr(module, "_BLOCK", 2)
     assert_close(directions(known, unit_ID, bias_I, sampled(popularity_I), tau=0.2), whole_BD)
-    alone_BD = directions(
-        known.rows(torch.tensor([4])), unit_ID, bias_I, sampled(popularity_I), tau=0.2
-    )
-    assert_close(alone_BD[0], whole_BD[4])
 
 
 def test_a_sample_of_the_catalogue_stands_for_all_of_it(monkeypatch):

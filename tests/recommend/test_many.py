@@ -20,7 +20,6 @@ from sdgar.ranking import sweep
 from sdgar.recommend import artifact, recommender
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.ranking import pieces_of, require_ram
-from sdgar.storage import arrays
 
 from ..cli.test_cli import sdgar as command
 from ..evaluation.problems import model_of
@@ -69,23 +68,6 @@ def test_a_damaged_file_is_not_mapped(saved, tmp_path, spoil):
     file.unlink() if spoil == "missing" else file.write_bytes(data[:-9] if spoil == "cut" else data)
     with pytest.raises(ArtifactError, match=r"model\.safetensors is damaged"):
         sdgar.load(folder, mapped=True)
-
-
-def test_what_is_written_is_what_is_mapped(tmp_path):
-    rng = np.random.default_rng(1)
-    tensors = {
-        "flags": rng.random(3) < 0.5,
-        "long": rng.integers(0, 9, (2, 3)),
-        "none": np.empty((0, 4), np.float32),
-        "short": rng.random(5).astype(np.float32),
-    }
-    path = tmp_path / "t.safetensors"
-    files = {path.name: arrays.write_tensors(path, tensors)}
-    found = arrays.map_sealed(path, files)
-    assert set(found) == set(tensors)
-    for name, tensor in tensors.items():
-        assert found[name].dtype == tensor.dtype
-        assert np.array_equal(found[name], tensor)
 
 
 @given(st.integers(0, 50), st.integers(1, 30), st.integers(1, 7), st.integers(1, 9))

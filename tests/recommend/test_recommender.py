@@ -108,13 +108,6 @@ def test_similar_items_are_those_in_the_same_direction_without_the_item_itself(m
     np.testing.assert_allclose(frame["score"], [1, 2 / 5**0.5, 1 / 5**0.5], rtol=1e-6)
 
 
-def test_integer_ids_are_found_as_integers_and_as_text():
-    data = Interactions.from_arrays([10, 20], [7, 8])
-    model = MostPopular().fit(data)
-    assert model.recommend([10])["item"].to_list() == [8]
-    assert model.recommend(["10"])["item"].to_list() == [8]
-
-
 def test_most_popular_ranks_by_number_of_users_and_has_no_similar_items(data, model):
     for popular in (MostPopular().fit(data), most_popular(model)):
         frame = popular.recommend("bob", k=3)

@@ -190,6 +190,7 @@ def evaluate(
         )
     for file in (trec.write_run, trec.write_qrels):
         require_new(file, overwrite=overwrite)
+    from sdgar.evaluation.measures import meanings
     from sdgar.recommend.evaluating import among_cold, effect_of
     from sdgar.recommend.recommender import load, most_popular
 
@@ -208,10 +209,13 @@ def evaluate(
     cold = None if train else among_cold(model, held_out, **how)
     print_cold(screen, cold)
     groups = metrics.show_groups(screen, report, tables)
-    effect = None
+    effect: dict[str, Any] = {}
     if reranking is not None:
-        effect = effect_of(reranking, model, held_out, seen=seen, **how)
-        print_effect(screen, effect)
+        reports = effect_of(reranking, model, held_out, seen=seen, **how)
+        without, ruled = (one.means() for one in reports)
+        print_effect(screen, without, ruled)
+        said = {"without": without, "with": ruled, "definitions": meanings(list(ruled))}
+        effect = {"rules": said}
     trec.write(screen, report, held_out)
     screen.result(
         {
@@ -225,7 +229,7 @@ def evaluate(
             "definition": report.definition,
             **({} if cold is None else {"among_cold": _of_cold(cold)}),
             **groups,
-            **({} if effect is None else {"rules": effect.as_dict()}),
+            **effect,
         }
     )
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sdgar.data.splits import Split
     from sdgar.evaluation.ranked import Counts
     from sdgar.evaluation.report import Report
-    from sdgar.recommend.evaluating import Effect
     from sdgar.recommend.recommender import Recommender
     from sdgar.runs.job import Job
     from sdgar.runs.run import RunResult
@@ -302,11 +301,10 @@ def print_left_out(screen: Screen, left: Counts) -> None:
         )
 
 
-def print_effect(screen: Screen, effect: Effect) -> None:
+def print_effect(screen: Screen, without: dict[str, float], ruled: dict[str, float]) -> None:
     """Print measures without rules, with rules, and the difference."""
     from sdgar.evaluation.measures import BEYOND, MEASURES, meanings
 
-    without, ruled = effect.means()
     said = meanings(list(ruled))
     shown = [
         name

@@ -58,18 +58,43 @@ def can_be_indexed(model: AnyScorer) -> bool:
 
 
 class ItemIndex:
-    """Finds the best items of a large catalogue without looking at all of them."""
+    """Finds the best items of a large catalogue without looking at all of them.
+
+    The vectors and biases of items are in lists by their nearest centres. Inner products become
+    distances on a sphere by one more number for each item (Bachrach et al. 2014):
+
+        x_i = (v_i, b_i, √(m² - |v_i|² - b_i²)) / m,   q_c = (u_c, 1, 0),
+        m x_i · q_c = u_c · v_i + b_i,   with m² the largest |v_i|² + b_i²
+
+    The numbers of x are kept in 16 bits each, so that the lists take half of the RAM of the
+    vectors, and the order of what a search returns is rough. Several threads may search at once.
+    """
 
     def __init__(self, terms: KernelTerms, *, seed: int = 0) -> None:
-        self._item_ID = terms.item_ID
-        self._file = InvertedFile(terms.item_ID, terms.bias_I, seed=seed)
-        self._kept = threading.local()
-        self.looked_into = min(_FIRST_LISTS, max(1, self._file.n_lists // 4))
-        """How many lists of the inverted file a search looks into."""
-        self.n_lists = self._file.n_lists
-        """How many lists the inverted file has."""
+        import faiss
+
+        self._faiss: Any = faiss
+        self._item_ID, n_items = terms.item_ID, len(terms.item_ID)
+        self.n_lists = max(1, min(1 << round(np.log2(2 * np.sqrt(n_items))), n_items // 4))
+        """How many lists of items there are."""
+        self.looked_into = min(_FIRST_LISTS, max(1, self.n_lists // 4))
+        """How many lists a search looks into."""
         self.recall = 0.0
         """The share of exact lists of 50 items that searches found as the index was built."""
+        self._kept = threading.local()
+        x_IE = _on_sphere(terms.item_ID, terms.bias_I)
+        self._wide = x_IE.shape[1]
+        self._centres = faiss.IndexFlatIP(self._wide)
+        self._lists = faiss.IndexIVFScalarQuantizer(
+            self._centres, self._wide, self.n_lists, faiss.ScalarQuantizer.QT_fp16,
+            faiss.METRIC_INNER_PRODUCT,
+        )  # fmt: skip
+        faiss.omp_set_num_threads(cores.threads())
+        how = self._lists.cp
+        how.seed, how.niter, how.spherical = seed, _ROUNDS, True
+        how.max_points_per_centroid, how.min_points_per_centroid = _ITEMS_A_CENTRE, 1
+        self._lists.train(x_IE)
+        self._lists.add(x_IE)
 
     @classmethod
     def of(
@@ -94,7 +119,7 @@ class ItemIndex:
         some_T = some_T[np.unique(np.linspace(0, len(some_T) - 1, _COMPARED).astype(np.int64))]
         settled_T, others_T = (some_T[::2], some_T[1::2]) if len(some_T) > 1 else (some_T, some_T)
         exact = top_k(model, settled_T, _LENGTH, seen=known)
-        most = max(1, self._file.n_lists // 4)
+        most = max(1, self.n_lists // 4)
         while self.looked_into < most:
             found = self.top_k(model, settled_T, _LENGTH, seen=known)
             if recall(found.items_TK, exact.items_TK) >= wanted:
@@ -139,7 +164,7 @@ class ItemIndex:
             u_BD = terms.user_UD[users_T[at_B]]
             if allowed_N is None:
                 hits = int(hits_T[at_B].max())
-                hits_BN = self._file.search(u_BD, hits, self.looked_into, blocked_I)
+                hits_BN = self._search(u_BD, hits, blocked_I)
             else:
                 hits_BN = np.tile(allowed_N, (len(at_B), 1))
             found, bad = self._best(
@@ -154,6 +179,25 @@ class ItemIndex:
             exact = top_k(model, users_T[whole_T], k, seen=seen, blocked_I=blocked_I)
             items_TK[whole_T], scores_TK[whole_T] = exact.items_TK, exact.scores_TK
         return TopK(items_TK, scores_TK)
+
+    def _search(
+        self, u_BD: NDArray[np.float32], n: int, blocked_I: NDArray[np.bool_] | None
+    ) -> NDArray[np.int64]:
+        """Return about the n items with the largest u · v + b for each u, in no exact order.
+
+        No blocked item is found. There is -1 behind the last item that is found.
+        """
+        q_BE = np.zeros((len(u_BD), self._wide), np.float32)
+        q_BE[:, : u_BD.shape[1]] = u_BD
+        q_BE[:, u_BD.shape[1]] = 1.0
+        options: dict[str, Any] = {"nprobe": self.looked_into}
+        if blocked_I is not None:
+            allowed = np.packbits(~blocked_I, bitorder="little")
+            options["sel"] = self._faiss.IDSelectorBitmap(allowed)
+        self._faiss.omp_set_num_threads(cores.threads())  # a setting of each thread
+        how = self._faiss.SearchParametersIVF(**options)
+        found_BN: NDArray[np.int64] = self._lists.search(q_BE, n, params=how)[1]
+        return found_BN
 
     def _best(
         self,
@@ -190,67 +234,6 @@ def recall(found_TK: NDArray[np.int32], exact_TK: NDArray[np.int32]) -> float:
     pairs = zip(found_TK, exact_TK, strict=True)
     hits = sum(np.isin(exact_K[exact_K >= 0], found_K).sum() for found_K, exact_K in pairs)
     return float(hits / max(1, (exact_TK >= 0).sum()))
-
-
-class InvertedFile:
-    """The vectors and biases of items in lists by their nearest centres.
-
-    Inner products become distances on a sphere by one more number for each item (Bachrach et
-    al. 2014):
-
-        x_i = (v_i, b_i, √(m² - |v_i|² - b_i²)) / m,   q_c = (u_c, 1, 0),
-        m x_i · q_c = u_c · v_i + b_i,   with m² the largest |v_i|² + b_i²
-
-    The numbers of x are kept in 16 bits each, so that the lists take half of the memory of the
-    vectors, and the order of what a search gives is rough. Several threads may search at once.
-    """
-
-    def __init__(
-        self, item_ID: NDArray[np.float32], bias_I: NDArray[np.float32], *, seed: int
-    ) -> None:
-        import faiss
-
-        self._faiss: Any = faiss
-        n_items = len(item_ID)
-        self.n_lists = max(1, min(1 << round(np.log2(2 * np.sqrt(n_items))), n_items // 4))
-        """The number of lists."""
-        x_IE = _on_sphere(item_ID, bias_I)
-        self._wide = x_IE.shape[1]
-        self._centres = faiss.IndexFlatIP(self._wide)
-        self._lists = faiss.IndexIVFScalarQuantizer(
-            self._centres, self._wide, self.n_lists, faiss.ScalarQuantizer.QT_fp16,
-            faiss.METRIC_INNER_PRODUCT,
-        )  # fmt: skip
-        faiss.omp_set_num_threads(cores.threads())
-        how = self._lists.cp
-        how.seed, how.niter, how.spherical = seed, _ROUNDS, True
-        how.max_points_per_centroid, how.min_points_per_centroid = _ITEMS_A_CENTRE, 1
-        self._lists.train(x_IE)
-        self._lists.add(x_IE)
-
-    def search(
-        self,
-        u_BD: NDArray[np.float32],
-        n: int,
-        looked_into: int,
-        blocked_I: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.int64]:
-        """Return about the n items with the largest u · v + b for each u, in no exact order.
-
-        A search looks into so many lists, and finds no item that is blocked. There is -1 behind
-        the last item that is found.
-        """
-        q_BE = np.zeros((len(u_BD), self._wide), np.float32)
-        q_BE[:, : u_BD.shape[1]] = u_BD
-        q_BE[:, u_BD.shape[1]] = 1.0
-        options: dict[str, Any] = {"nprobe": looked_into}
-        if blocked_I is not None:
-            allowed = np.packbits(~blocked_I, bitorder="little")
-            options["sel"] = self._faiss.IDSelectorBitmap(allowed)
-        self._faiss.omp_set_num_threads(cores.threads())  # a setting of each thread
-        how = self._faiss.SearchParametersIVF(**options)
-        found_BN: NDArray[np.int64] = self._lists.search(q_BE, n, params=how)[1]
-        return found_BN
 
 
 def _on_sphere(item_ID: NDArray[np.float32], bias_I: NDArray[np.float32]) -> NDArray[np.float32]:

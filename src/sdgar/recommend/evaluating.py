@@ -16,7 +16,7 @@ from sdgar.data.ids import Ids, plain
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
 from sdgar.evaluation.beyond import Known, newest
-from sdgar.evaluation.measures import DEFINITIONS, check_ks, meanings, metrics_of
+from sdgar.evaluation.measures import DEFINITIONS, check_ks, metrics_of
 from sdgar.evaluation.report import Report, evaluate, report_of
 from sdgar.recommend.indexed_model import IndexedModel
 from sdgar.recommend.inputs import find, history_of, several, warn
@@ -75,7 +75,8 @@ class _Task:
             model = _folded(model, histories)
         known = model.history
         if seen is not None:
-            known = history_of(_required("seen", seen), model.users, model.items)
+            _require_rows("seen", seen)
+            known = history_of(seen, model.users, model.items)
         held_out = HeldOut.of(test, model)
         return cls(model, held_out, held_out.left_out(model, known))
 
@@ -92,7 +93,7 @@ def measured(
     **inputs: Unpack[ItemInputs],
 ) -> Report:
     """Rank the whole catalogue for every test user; see ``Recommender.evaluate``."""
-    _required("test", test)
+    _require_rows("test", test)
     blocked_I = None
     if among is not None:
         at_N = find(model.items, several(among, "among"), "item", "error")
@@ -194,7 +195,8 @@ def new_among(
 
 def _folded(model: IndexedModel, histories: Interactions) -> IndexedModel:
     """Return a model of the new users who have a known item."""
-    rows = _required("histories", histories)
+    _require_rows("histories", histories)
+    rows = histories
     known_E = (model.items.index_of(rows.items.values) >= 0)[rows.items_E]
     if not known_E.any():
         raise DataError(
@@ -209,29 +211,8 @@ def _folded(model: IndexedModel, histories: Interactions) -> IndexedModel:
     return IndexedModel(with_new_users(model, rows, skip_unknown=False))
 
 
-def _required(name: str, rows: Any) -> Interactions:
-    """Return rows if they are ``Interactions``."""
+def _require_rows(name: str, rows: Any) -> None:
     of_kind(name, rows, Interactions, "Read files and frames with sdgar.read(source).")
-    return rows  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """The metrics of a model's lists without rules and with them, on the same held-out rows."""
-
-    without: Report
-    """The metrics of the lists of the model."""
-    ruled: Report
-    """The metrics of the lists after the rules."""
-
-    def means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Return all metrics without rules, and with them."""
-        return self.without.means(), self.ruled.means()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        without, ruled = self.means()
-        return {"without": without, "with": ruled, "definitions": meanings(list(ruled))}
 
 
 def effect_of(
@@ -243,15 +224,16 @@ def effect_of(
     seen: Interactions | None = None,
     histories: Interactions | None = None,
     metrics: Sequence[str] | None = None,
-) -> Effect:
-    """Measure lists without rules and with them; the options are as in ``evaluate``.
+) -> tuple[Report, Report]:
+    """Measure lists without rules and with them, on the same rows; see ``evaluate`` for options.
 
     Without ``metrics``, all of accuracy are measured, and coverage, popular and diversity.
     Contexts that are new combinations of known values are left out.
     """
     ks, reranking = check_ks(ks), reranking_of(rules)
     facts = model.facts_for(reranking)
-    task = _Task.of(model, _required("test", test), seen, histories)
+    _require_rows("test", test)
+    task = _Task.of(model, test, seen, histories)
     users, held_out = task.model, _trained(task.held_out, len(task.model.users))
     if metrics is None:
         compared = facts.item_ID is not None or bool(facts.coded("category").names)
@@ -268,7 +250,7 @@ def effect_of(
     ruled_TK = np.concatenate([lists.items_TK for lists in pieces])
     # Rules may leave lists so short that they have no diversity.
     ruled = report_of(replace(without.ranked, items_TK=ruled_TK), without.counts, strict=False)
-    return Effect(without, ruled)
+    return without, ruled
 
 
 def _trained(held_out: HeldOut, n_users: int) -> HeldOut:
