@@ -107,9 +107,8 @@ def _named(what: str, values: list[Values]) -> dict[str, NDArray[np.bool_]]:
             found[name] = np.zeros(len(values), bool)
             found[name][~none] = inside
     else:
-        names = _in_order(
-            {str(one) for row in values for one in row}, as_numbers=numbers is not None
-        )
+        by_value = None if numbers is None else float
+        names = sorted({str(one) for row in values for one in row}, key=by_value)
         if len(names) > _MOST_GROUPS:
             raise DataError(
                 f"the column {what!r} has {len(names):,} different values, and at most "
@@ -126,20 +125,15 @@ def _named(what: str, values: list[Values]) -> dict[str, NDArray[np.bool_]]:
     return found
 
 
-def _in_order(names: set[str], *, as_numbers: bool) -> list[str]:
-    return sorted(names, key=float) if as_numbers else sorted(names)
-
-
 def _numbers(values: list[Values]) -> NDArray[np.float64] | None:
     """Return one number for each row, NaN for rows without any; None if they are something else."""
+    if any(len(row) > 1 for row in values):
+        return None
     try:
-        found = [float(row[0]) if row else np.nan for row in values]
+        found = np.array([float(row[0]) if row else np.nan for row in values])
     except (TypeError, ValueError):
         return None
-    several = any(len(row) > 1 for row in values)
-    return (
-        None if several or not np.isfinite([x for x in found if x == x]).all() else np.array(found)
-    )
+    return None if np.isinf(found).any() else found
 
 
 def _has(table: Facts, what: str) -> bool:
