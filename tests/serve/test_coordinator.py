@@ -11,7 +11,6 @@ import pytest
 
 from sdgar.errors import UsageError
 from sdgar.serve.coordinator import SwapCoordinator
-from sdgar.serve.snapshot import Snapshot
 from sdgar.serve.store import Database
 from sdgar.serve.swap import ModelSource, ServedModels
 
@@ -41,8 +40,7 @@ class Member:
         variants: tuple[str, ...] = ("main",),
     ) -> None:
         self.models = ServedModels(
-            {name: ModelSource(name, shelf, watched=True) for name in variants},
-            load=lambda folder: Snapshot.of(folder),
+            {name: ModelSource(name, shelf, watched=True) for name in variants}
         )
         for variant in variants:
             self.models.reload(variant, "first")

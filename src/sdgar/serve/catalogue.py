@@ -29,9 +29,8 @@ _MOST_CATEGORY_SETS = 100
 class EntryCache:
     """The entries of items and users, as of the newest change of the store."""
 
-    def __init__(self, database: Database | None, rules: Rules | None = None) -> None:
-        self._database = database
-        self._rules = Rules.none() if rules is None else rules
+    def __init__(self, database: Database | None, rules: Rules) -> None:
+        self._database, self._rules = database, rules
         self._version = -1
         self._clear(())
         self.found_kept = self.read = 0

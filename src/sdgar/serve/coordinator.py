@@ -52,11 +52,13 @@ class SwapCoordinator:
     def reload(self, variant: str, model: str | None) -> Snapshot:
         """Request a model from all processes, and wait until all live processes serve it."""
         name, version, number = self.propose(variant, model)
-        if number <= self._number and not self._all_serve(_subject(version, number)):
+        subject = _subject(version, number)
+        finished = number <= self._number
+        if self._refusals(subject) or (finished and not self._all_serve(subject)):
             # The model may be repaired since it was refused, or a new process may lack it.
             label = f"{variant}{_SEPARATOR}{name}"
             number = self._database.request_model(version, label, self._group)
-        subject = _subject(version, number)
+            subject = _subject(version, number)
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
             if refused := self._refusals(subject):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -159,14 +159,8 @@ class Refusal:
 class ServedModels:
     """The models that answer now, and the way to activate others."""
 
-    def __init__(
-        self,
-        sources: Mapping[str, ModelSource],
-        *,
-        load: Callable[[Path], Snapshot] = Snapshot.of,
-        canary: bool = True,
-    ) -> None:
-        self._sources, self._load, self._canary = dict(sources), load, canary
+    def __init__(self, sources: Mapping[str, ModelSource], *, canary: bool = True) -> None:
+        self._sources, self._canary = dict(sources), canary
         self._lock = Lock()
         self.refused: dict[str, Refusal] = {}
         """The last refusal of each variant, until another model is activated."""
@@ -187,7 +181,7 @@ class ServedModels:
         folders = source.by_age()
         for folder in folders:
             try:
-                return self._load(folder)
+                return Snapshot.of(folder)
             except (SdgarError, OSError) as error:
                 if folder is folders[-1]:
                     raise
@@ -248,7 +242,7 @@ class ServedModels:
         folder = self._sources[variant].named(name)
         old = self.current.by_name[variant].snapshot
         try:
-            new = self._load(folder)
+            new = Snapshot.of(folder)
             if self._canary:
                 _compare(old, new)
         except (SdgarError, OSError, MemoryError) as error:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
-from sdgar.data.building import RowAccount
 from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind, read_ids
 from sdgar.data.interactions import Interactions
@@ -108,25 +107,6 @@ class Shard:
         if not self._part.seen or not has_file(self.folder, "seen.neutral"):
             return None
         return mapped(self.folder, "seen.neutral", "bool", self._part.seen)
-
-    def interactions(self, items: Ids | None = None) -> Interactions:
-        """Return the rows as ``Interactions`` of all items, with arrays that stay on disk.
-
-        Items have their numbers among all shards, also those without a row in this one. ``items``
-        are their ids, if they were read already.
-        """
-        return Interactions(
-            users=self.users,
-            items=self.of.items if items is None else items,
-            indptr_U1=self.indptr_U1,
-            items_E=self.items_E,
-            account=RowAccount(read=len(self), kept=len(self)),
-            weight_E=self.weight_E,
-            time_E=self.time_E,
-            seen=self.seen,
-            seen_time_E=self.seen_time_E,
-            seen_neutral_E=self.seen_neutral_E,
-        )
 
 
 class Shards(printed.Described):

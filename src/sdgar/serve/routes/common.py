@@ -86,7 +86,6 @@ def needs(role: str) -> object:
     async def check(request: Request) -> None:
         state_of(request).access.allow(request.scope, role)
 
-    check.__name__ = f"needs_{role}"
     return Depends(check)
 
 
