@@ -37,7 +37,7 @@ from sdgar.settings import TOGETHER
 from sdgar.show import progress
 from sdgar.systems.recipe import recipe_of
 from sdgar.training.loop import Training
-from sdgar.training.records import FitOptions, Fitted
+from sdgar.training.records import VALID_USERS, FitOptions, Fitted
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -275,7 +275,7 @@ class ShardedTraining:
     def _valid(self) -> Held:
         """Set validation rows aside."""
         return hold(
-            self._shards, users=self.training.options.valid_users, share=VALID_SHARE,
+            self._shards, users=VALID_USERS, share=VALID_SHARE,
             seed=self.training.seed, stream=Stream.SPLIT_VALID,
         )  # fmt: skip
 

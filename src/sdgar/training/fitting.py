@@ -24,7 +24,7 @@ from sdgar.training import warm_start
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.loop import Training
 from sdgar.training.memory import evidence_of
-from sdgar.training.records import FitOptions, OnPhase, Phase, Trainable, Trained
+from sdgar.training.records import VALID_USERS, FitOptions, OnPhase, Phase, Trainable, Trained
 
 PAPER_EPOCHS = 75
 """The epochs that the protocol of the paper runs."""
@@ -123,7 +123,7 @@ def _validated(run: Training, how: Fit) -> tuple[Trained, Interactions]:
             return fixed(run, train), train
     if valid is None:
         with _shown(run, how):
-            part = splits.validation(train, seed=run.seed, most_users=options.valid_users)
+            part = splits.validation(train, seed=run.seed, most_users=VALID_USERS)
             return _chosen(run, part.train, part.held_out, refit_on=train), train
     held_out = HeldOut.of(valid, train)
     warn_of_known(held_out, held_out.left_out(train))
@@ -142,7 +142,7 @@ def _chosen(
     options = run.options
     if options.keep_last and options.epochs > 1 and refit_on is not None and train.fields is None:
         return _joined(run, train, valid, refit_on)
-    held_out = HeldOut.of(valid, train).sample(options.valid_users, seed=run.seed)
+    held_out = HeldOut.of(valid, train).sample(VALID_USERS, seed=run.seed)
     memory = run.remember(train)
     chosen = run.one_pass("choose", train, options, held_out, memory)
     seen = held_out.left_out(train)
@@ -168,7 +168,7 @@ def _joined(
         HeldOut.of(valid, train)  # raises if nobody is left
         valid = valid.subset(had_U[valid.users_E], "users without training rows")
     first = with_ids_of(train, everything)
-    held_out = HeldOut.of(valid, first).sample(options.valid_users, seed=run.seed)
+    held_out = HeldOut.of(valid, first).sample(VALID_USERS, seed=run.seed)
     memory = run.remember(first)
     half = replace(options, epochs=options.half)
     chosen = run.one_pass("choose", first, half, held_out, memory, hand_on=True)

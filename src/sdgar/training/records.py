@@ -28,6 +28,10 @@ Phase = Literal["choose", "final", "all"]
 trains on all rows, including the rows that it was measured on."""
 
 
+VALID_USERS = 5_000
+"""The most users of an evaluation on validation rows; of more, a fixed random sample."""
+
+
 class Trainable(Protocol):
     """What training needs of a recipe that has epochs."""
 
@@ -89,8 +93,6 @@ class FitOptions:
     evaluation counts."""
     metric: str = METRIC
     """The metric that evaluations on the held-out rows compare."""
-    valid_users: int = 5_000
-    """The most users of an evaluation on validation rows; of more, a fixed random sample."""
     keep_last: bool = False
     """Whether all epochs run and the last weights are kept, whatever evaluations show, as where
     the learning rate falls to nothing."""
@@ -100,7 +102,6 @@ class FitOptions:
         at_least("epochs", self.epochs, 1)
         at_least("early_stopping__every", self.evaluate_every, 1)
         at_least("early_stopping__patience", self.patience, 1)
-        at_least("valid_users", self.valid_users, 1)
         check_metric(self.metric)
 
     @property
