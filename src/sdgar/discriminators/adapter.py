@@ -59,14 +59,11 @@ class Adapter(nn.Module):
                 code="no_penalty",
             )
         self.module = module
+        self.has_vectors = hasattr(module, "vectors")
+        """Whether scores are inner products of vectors."""
         self.by_event: bool = getattr(module, "by_event", False)
-        self._n_users, self._n_items = n_users, n_items
+        self._n_users, self.n_items = n_users, n_items
         self._name, self._settings = name, dict(settings or {})
-
-    @property
-    def n_items(self) -> int:
-        """The number of items."""
-        return self._n_items
 
     @property
     def together_E(self) -> Tensor | None:
@@ -97,11 +94,6 @@ class Adapter(nn.Module):
     def project(self, context_B: Tensor, items_BN: Tensor) -> None:
         """Do nothing, as the parameters of a module have no bounds."""
 
-    @property
-    def has_vectors(self) -> bool:
-        """Return whether scores are inner products of vectors."""
-        return hasattr(self.module, "vectors")
-
     def learned(self) -> Learned:
         """Vectors, detached; the module itself where there are none, or for new contexts."""
         if not self.has_vectors:
@@ -118,7 +110,7 @@ class Adapter(nn.Module):
         return (Encoder if self.has_vectors else ModuleScores)(*self._recipe())
 
     def _recipe(self) -> tuple[nn.Module, int, int, str, dict[str, Any]]:
-        return self.module, self._n_users, self._n_items, self._name, self._settings
+        return self.module, self._n_users, self.n_items, self._name, self._settings
 
     @torch.no_grad()
     def factors(self) -> FactorTensors:

@@ -61,6 +61,7 @@ class Embeddings(nn.Module):
         **start: Unpack[Start],
     ) -> None:
         super().__init__()
+        self.n_items = n_items
         at_least("dim", dim, 1)
         seed, fields = start["seed"], start.get("fields")
         scale = start.get("init_scale", self.init_scale) if start.get("drawn", True) else 0.0
@@ -84,11 +85,6 @@ class Embeddings(nn.Module):
         """Return vectors u_c as they are drawn at the start."""
         stream, sigma = self._of_users
         return _normal(seed, stream, n_users, dim, sigma)
-
-    @property
-    def n_items(self) -> int:
-        """The number of items."""
-        return self.item_ID.shape[0]
 
     @property
     def device(self) -> torch.device:

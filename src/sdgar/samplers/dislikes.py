@@ -48,26 +48,20 @@ class WithDislikes:
     def __init__(self, base: Sampler, data: Interactions, p: float) -> None:
         assert data.disliked is not None, "there is nothing to draw from"
         self.base, self.p = base, p
+        self.uses_scores = base.uses_scores
+        """True if the draws of the other sampler depend on the current scores."""
+        self.knows_log_q = knows_any_q(base)
+        """True if the other sampler has log Q of an item that it did not draw."""
+        self.most_negatives: int | None = getattr(base, "most_negatives", None)
+        """The most negatives that the other sampler gives; None if there is no bound."""
+        self._any_log_q: AnyLogQ = getattr(base, "any_log_q", None)  # type: ignore[assignment]
+        # Whether the other sampler has a log q of single draws, and draws positives again.
+        self._redraws: bool = getattr(base, "redraws", False)
         self._positives, self._n_items = data.history, data.n_items
         self._disliked = data.disliked
         self._place(torch.device("cpu"))
 
     counts_tries: ClassVar[bool] = False
-
-    @property
-    def knows_log_q(self) -> bool:
-        """True if the other sampler has log Q of an item that it did not draw."""
-        return knows_any_q(self.base)
-
-    @property
-    def most_negatives(self) -> int | None:
-        """The most negatives that the other sampler gives; None if there is no bound."""
-        return getattr(self.base, "most_negatives", None)
-
-    @property
-    def uses_scores(self) -> bool:
-        """True if the draws of the other sampler depend on the current scores."""
-        return self.base.uses_scores
 
     def sample(self, positives: Positives, n: int) -> Negatives:
         """Draw n negatives a row; a number of a separate stream decides which are dislikes."""
@@ -98,17 +92,6 @@ class WithDislikes:
             log_q_BN + math.log1p(-self.p), extra_BN.where(is_disliked_BN, -torch.inf)
         )
         return torch.where(count_BN > 0, both_BN, log_q_BN)
-
-    @property
-    def _any_log_q(self) -> AnyLogQ:
-        """The other sampler's log q of any item."""
-        found: AnyLogQ = self.base.any_log_q  # type: ignore[attr-defined]
-        return found
-
-    @property
-    def _redraws(self) -> bool:
-        """Whether the other sampler has a log q of single draws, and draws positives again."""
-        return getattr(self.base, "redraws", False)
 
     def _weigh(self) -> None:
         """log (1 - (1 - Z_c)^T) / Z_c of every context, from the proposals as they are now."""

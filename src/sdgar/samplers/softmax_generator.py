@@ -98,6 +98,7 @@ class SoftmaxGenerator:
     ) -> None:
         streams = (Stream.INIT_GENERATOR, Stream.INIT_GENERATOR_ITEM)
         self.model = MatrixFactorization(history.n_users, n_items, dim, seed=seed, streams=streams)
+        self.n_items = n_items
         self.temperature = temperature
         """The temperature τ of the proposals; the generator learns at τ = 1, as in the authors'
         code."""
@@ -106,11 +107,6 @@ class SoftmaxGenerator:
         self.optimizer = lean(torch.optim.Adam)(self.model.parameters(), lr=learning_rate)
         self._start_U1 = torch.from_numpy(history.indptr_U1)
         self._item_E = torch.from_numpy(history.items_E).long()
-
-    @property
-    def n_items(self) -> int:
-        """The number of items."""
-        return self.model.n_items
 
     def logits(self, users_B: Tensor) -> Tensor:
         """Return g_BI, with a gradient."""
