@@ -56,16 +56,10 @@ class Recipe:
     def __init__(self, estimator: Estimator) -> None:
         self.estimator = estimator
         """The estimator whose recipe this is."""
-
-    @property
-    def spec(self) -> SystemSpec:
+        self.spec = estimator._spec
         """What is true of the system whatever its settings are."""
-        return self.estimator._spec
-
-    @property
-    def name(self) -> str:
+        self.name = self.spec.name
         """The name of the system."""
-        return self.spec.name
 
     @property
     def settings(self) -> dict[str, Any]:
