@@ -143,47 +143,42 @@ class Learner(Estimator):
 
         Without ``start`` parts are not brought to where training starts, as a state follows.
         """
-        return self._settled(data)._compose_settled(data, seed, device or CPU, start=start)
-
-    def _compose_settled(
-        self, data: Interactions, seed: int, device: torch.device, *, start: bool
-    ) -> System:
-        """Make the parts of a system that has nothing left to a rule."""
         from sdgar.maths.optimizers import make_optimizer
         from sdgar.samplers.dislikes import with_dislikes
 
-        falls = one_of("optimizer__schedule", self.optimizer.schedule, SCHEDULES) == "linear"
-        horizon = at_least("epochs", self.epochs, 1) if falls else None
-        optimizer = make_optimizer(*self._step(), horizon)
-        dim = at_least("dim", self.dim, 1)
-        given = Ingredients(data, seed, device, dim, optimizer.row_wise, start)
-        given = replace(given, discriminator=self._make_discriminator(given))
-        given = replace(given, objective=self._make_objective(given))
+        own = self._settled(data)
+        falls = one_of("optimizer__schedule", own.optimizer.schedule, SCHEDULES) == "linear"
+        horizon = at_least("epochs", own.epochs, 1) if falls else None
+        optimizer = make_optimizer(*own._step(), horizon)
+        dim = at_least("dim", own.dim, 1)
+        given = Ingredients(data, seed, device or CPU, dim, optimizer.row_wise, start)
+        given = replace(given, discriminator=own._make_discriminator(given))
+        given = replace(given, objective=own._make_objective(given))
         assert given.discriminator is not None
         assert given.objective is not None
-        proposes = self._make_sampler(given)
-        recommends = self._recommends(proposes)
-        share = below_one("sampler__dislikes", self.sampler.dislikes)
+        proposes = own._make_sampler(given)
+        recommends = own._recommends(proposes)
+        share = below_one("sampler__dislikes", own.sampler.dislikes)
         if share and recommends is not None:
             raise UsageError(
-                f"{self._spec.name} lets its generator recommend, which learns from its own draws "
+                f"{own._spec.name} lets its generator recommend, which learns from its own draws "
                 "and not from dislikes. Set sampler__dislikes to 0.",
                 code="unused_dislikes",
             )
-        holder: Any = self.sampler if hasattr(self.sampler, "refit_every") else self
+        holder: Any = own.sampler if hasattr(own.sampler, "refit_every") else own
         refits = hasattr(holder, "refit_every")  # a custom system may have it itself
         return System(
-            name=self._spec.name,
+            name=own._spec.name,
             discriminator=given.discriminator,
-            sampler=with_dislikes(self._spec.name, proposes, given.objective, data, share),
+            sampler=with_dislikes(own._spec.name, proposes, given.objective, data, share),
             objective=given.objective,
             optimizer=optimizer,
-            n_negatives=at_least("n_negatives", self.n_negatives, 1),
-            batch_size=at_least("batch_size", self.batch_size, 1),
+            n_negatives=at_least("n_negatives", own.n_negatives, 1),
+            batch_size=at_least("batch_size", own.batch_size, 1),
             positives_per_visit=at_least(
-                "sampler__positives_per_visit", self.sampler.positives_per_visit, 1
+                "sampler__positives_per_visit", own.sampler.positives_per_visit, 1
             ),
-            l2=self._penalty(data),
+            l2=own._penalty(data),
             refit_every=at_least("refit_every", holder.refit_every, 1) if refits else None,
             seen_elsewhere=data.fields is not None and data.seen_by == "user",
             recommends=recommends,
