@@ -136,40 +136,28 @@ def test_before_torch_is_imported_its_variable_counts(monkeypatch, said, request
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
-def test_torch_is_held_back_for_a_while_only():
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(4)
-        with cores.torch_threads(2):
-            assert (torch.get_num_threads(), cores.threads()) == (2, 2)
-            with cores.torch_threads(3):
-                assert torch.get_num_threads() == 2
-        with pytest.raises(ZeroDivisionError), cores.torch_threads(1):
-            _ = 1 / 0
-        assert torch.get_num_threads() == 4
-    finally:
-        torch.set_num_threads(before)
+def test_torch_is_held_back_for_a_while_only(set_threads):
+    set_threads(4)
+    with cores.torch_threads(2):
+        assert (torch.get_num_threads(), cores.threads()) == (2, 2)
+        with cores.torch_threads(3):
+            assert torch.get_num_threads() == 2
+    with pytest.raises(ZeroDivisionError), cores.torch_threads(1):
+        _ = 1 / 0
+    assert torch.get_num_threads() == 4
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
-def test_kernels_keep_their_threads_while_torch_stands_aside():
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(4)
-        with cores.torch_aside():
-            assert (torch.get_num_threads(), cores.threads()) == (1, 4)
-        assert (torch.get_num_threads(), cores.threads()) == (4, 4)
-    finally:
-        torch.set_num_threads(before)
+def test_kernels_keep_their_threads_while_torch_stands_aside(set_threads):
+    set_threads(4)
+    with cores.torch_aside():
+        assert (torch.get_num_threads(), cores.threads()) == (1, 4)
+    assert (torch.get_num_threads(), cores.threads()) == (4, 4)
 
 
-def test_torch_learns_of_the_quota_that_it_does_not_know(monkeypatch):
+def test_torch_learns_of_the_quota_that_it_does_not_know(monkeypatch, set_threads):
     monkeypatch.setattr(cores, "_affinity", lambda: 64)
     monkeypatch.setattr(cores, "_own_quota", lambda: 1.5)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(3)
-        with cores.torch_threads():
-            assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
+    set_threads(3)
+    with cores.torch_threads():
+        assert torch.get_num_threads() == 2

@@ -189,18 +189,14 @@ def test_training_goes_on_from_a_state_as_if_never_interrupted(name, one):
 
 @pytest.mark.usefixtures("plenty_of_cores")
 @pytest.mark.parametrize(("name", "one"), cases(["fused-cpu"], MET))
-def test_the_number_of_threads_changes_no_bit(name, one):
+def test_the_number_of_threads_changes_no_bit(name, one, set_threads):
     data = one.data(users=120, items=90, density=0.06)
     found = []
-    before = torch.get_num_threads()
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            engine = made(name, one, data, positives_per_visit=2, batch_size=150)
-            stats = [engine.run_epoch(epoch) for epoch in (1, 2)]
-            found.append(([(s.loss, s.unanswered, s.effective) for s in stats], engine.state()))
-    finally:
-        torch.set_num_threads(before)
+    for threads in (1, 2):
+        set_threads(threads)
+        engine = made(name, one, data, positives_per_visit=2, batch_size=150)
+        stats = [engine.run_epoch(epoch) for epoch in (1, 2)]
+        found.append(([(s.loss, s.unanswered, s.effective) for s in stats], engine.state()))
     assert_same_bytes(found)
 
 

@@ -106,18 +106,14 @@ def test_one_epoch_of_gradient_descent_is_what_the_docstring_says(
     np.testing.assert_allclose(after["model.bias_I"], bias, rtol=1e-4, atol=1e-6)
 
 
-def test_the_number_of_threads_changes_no_bit(checkerboard):
+def test_the_number_of_threads_changes_no_bit(checkerboard, set_threads):
     states = []
-    before = torch.get_num_threads()
-    try:
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            engine = engine_of(checkerboard)
-            for epoch in (1, 2, 3):
-                engine.run_epoch(epoch)
-            states.append(engine.state())
-    finally:
-        torch.set_num_threads(before)
+    for threads in (1, 2, 3):
+        set_threads(threads)
+        engine = engine_of(checkerboard)
+        for epoch in (1, 2, 3):
+            engine.run_epoch(epoch)
+        states.append(engine.state())
     for state in states[1:]:
         assert state.keys() == states[0].keys()
         assert all(torch.equal(state[k], states[0][k]) for k in state)

@@ -172,27 +172,23 @@ def test_the_tables_of_a_generator_are_copied_when_they_change_and_not_before():
 
 @pytest.mark.usefixtures("plenty_of_cores")
 @pytest.mark.parametrize("kind", [EagerEngine, FusedCpuEngine])
-def test_a_refit_gives_the_same_bytes_for_any_number_of_threads(kind):
+def test_a_refit_gives_the_same_bytes_for_any_number_of_threads(kind, set_threads):
     data = some_data(users=300, items=200, density=0.03)
 
     def made():
         return kind(SDGAR.system(data), data, seed=5, device=CPU)
 
     found = []
-    before = torch.get_num_threads()
-    try:
-        for threads in (1, 2, 3, 5):
-            torch.set_num_threads(threads)
-            engine = made()
-            found.append((engine.refit(1), engine.state()))
-    finally:
-        torch.set_num_threads(before)
+    for threads in (1, 2, 3, 5):
+        set_threads(threads)
+        engine = made()
+        found.append((engine.refit(1), engine.state()))
     assert_same_bytes(found)
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
 @pytest.mark.parametrize("one", [LOGISTIC_SGD, PAIRWISE_ADAM, SDGAR], ids=str)
-def test_threads_that_come_and_go_within_an_epoch_change_no_bit(one, monkeypatch):
+def test_threads_that_come_and_go_within_an_epoch_change_no_bit(one, monkeypatch, set_threads):
     data = some_data(users=300, items=200, density=0.03)
     turns, ran = itertools.cycle(range(1, 5)), set()
 
@@ -203,37 +199,30 @@ def test_threads_that_come_and_go_within_an_epoch_change_no_bit(one, monkeypatch
     monkeypatch.setattr(cores, "threads_now", restless)
     monkeypatch.setattr(fused_cpu, "_STRETCH", 0.0)  # after every batch
     found = []
-    before = torch.get_num_threads()
-    try:
-        for most in (1, 4):
-            torch.set_num_threads(most)
-            engine = fused(one, data, batch_size=100)
-            stats = [engine.run_epoch(epoch) for epoch in (1, 2)]
-            found.append(([(s.loss, s.unanswered, s.effective) for s in stats], engine.state()))
-    finally:
-        torch.set_num_threads(before)
+    for most in (1, 4):
+        set_threads(most)
+        engine = fused(one, data, batch_size=100)
+        stats = [engine.run_epoch(epoch) for epoch in (1, 2)]
+        found.append(([(s.loss, s.unanswered, s.effective) for s in stats], engine.state()))
     assert ran == {1, 2, 3, 4}
     assert_same_bytes(found)
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
 @pytest.mark.parametrize("free", [1, 4])
-def test_a_refit_leaves_cores_to_other_processes(free, monkeypatch):
-    before, used = torch.get_num_threads(), []
+def test_a_refit_leaves_cores_to_other_processes(free, monkeypatch, set_threads):
+    used = []
     monkeypatch.setattr(cores, "threads_now", lambda most: free)
-    try:
-        torch.set_num_threads(4)
-        engine = fused(SDGAR, some_data())
+    set_threads(4)
+    engine = fused(SDGAR, some_data())
 
-        def refit(score, *, seed, epoch):
-            used.append((torch.get_num_threads(), cores.threads()))
-            return Health()
+    def refit(score, *, seed, epoch):
+        used.append((torch.get_num_threads(), cores.threads()))
+        return Health()
 
-        monkeypatch.setattr(engine.system.sampler, "refit", refit)
-        engine.refit(1)
-        assert (torch.get_num_threads(), cores.threads()) == (4, 4)
-    finally:
-        torch.set_num_threads(before)
+    monkeypatch.setattr(engine.system.sampler, "refit", refit)
+    engine.refit(1)
+    assert (torch.get_num_threads(), cores.threads()) == (4, 4)
     assert used == [(free, free)]
 
 

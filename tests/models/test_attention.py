@@ -66,16 +66,12 @@ def test_gradients_of_kernels_are_those_of_torch(
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
-def test_any_number_of_threads_gives_the_same_bytes() -> None:
+def test_any_number_of_threads_gives_the_same_bytes(set_threads) -> None:
     """A sequence is computed by one thread, and sequences are added up in their order."""
     lengths = [1, 7, 12, 3, 5, 2, 11, 4] * 60
-    before = torch.get_num_threads()
     found = []
-    try:
-        for threads in (1, 2, 5):
-            torch.set_num_threads(threads)
-            found.append(_attended(lengths, 2, 64, torch.float32))
-    finally:
-        torch.set_num_threads(before)
+    for threads in (1, 2, 5):
+        set_threads(threads)
+        found.append(_attended(lengths, 2, 64, torch.float32))
     for one in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(one, found[0], strict=True))
