@@ -15,6 +15,7 @@ from sdgar.cli.inputs import read_events, read_features, split_off
 from sdgar.cli.options.option import Option, first_page, written_out
 from sdgar.cli.options.shared import (
     Explain,
+    Files,
     ItemFeatureOptions,
     Json,
     Ks,
@@ -35,7 +36,6 @@ from sdgar.cli.options.values import (
     new_file,
     require_new,
     require_new_table,
-    source,
 )
 from sdgar.cli.reports import print_definitions, print_left_out, print_split
 from sdgar.cli.training_screen import stop_signals, work
@@ -53,15 +53,6 @@ _FILLED = {"files", "system", "settings", "set", "out", "overwrite", "json", "ex
 _SETTINGS = {"engine": "engine", "device": "device", "metric": METRIC_SETTING}
 """Options that some systems have no setting for, with the name of the setting."""
 _MOST_SEEDS = 10_000
-_Train = Annotated[
-    list[Any],
-    Option(
-        "Train on these files of events, or on a store: sqlite:///FILE.db, postgresql://…",
-        "TRAIN",
-        parse=source,
-        is_argument=True,
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +87,7 @@ class ComparisonOptions:
 )  # fmt: skip
 def compare(
     context: typer.Context,
-    files: _Train,
+    files: Files,
     *,
     rows: Annotated[RunOptions, ("test", "split", "valid", "protocol")],
     wanted: ComparisonOptions,
@@ -224,7 +215,7 @@ class SearchOptions:
 )  # fmt: skip
 def tune(
     context: typer.Context,
-    files: _Train,
+    files: Files,
     *,
     system: Annotated[RunOptions, ("system", "settings")],
     wanted: SearchOptions,
