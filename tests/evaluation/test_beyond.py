@@ -200,14 +200,6 @@ def test_calibration_is_what_the_rule_of_that_name_lowers(data):
         assert value == pytest.approx(-term.values()[len(row) - 1], rel=1e-9, abs=1e-9)
 
 
-def test_values_at_several_lengths_are_those_of_each_alone():
-    kinds = [*BEYOND, "diversity:genres", "ndcg"]
-    new = {3, 22, 23}
-    together = measured(AGREED["data"], [f"{kind}@{k}" for kind in kinds for k in (2, 5)], new)
-    for name, values in together.items():
-        assert measured(AGREED["data"], [name], new)[name] == pytest.approx(values, nan_ok=True)
-
-
 def test_new_items_are_those_of_the_last_tenth_of_the_rows():
     rows = sdgar.Interactions.from_arrays([0] * 20, list(range(20)), time=list(range(100, 120)))
     assert np.flatnonzero(newest(rows)).tolist() == [18, 19]

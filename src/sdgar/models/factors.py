@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from sdgar.data.contexts import Fields
 from sdgar.data.history import History
 from sdgar.models.contributions import Contributions, by_vectors
-from sdgar.models.fold_in import FoldInRule, NewContexts, NoVector, VectorRule
+from sdgar.models.fold_in import FoldInRule, NewContexts, NoVector
 from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms, VectorTerm
 from sdgar.models.saved import Saved, Wanted
 from sdgar.storage.sealed import Tensors
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from sdgar.models.fold_in import VectorRule
 
 _PAIRS = 1 << 16
 """How many pairs of vectors are in memory at once."""
@@ -87,12 +89,13 @@ class Factors(Model):
 
     def ruled_by(self, rule: FoldInRule | None) -> Factors:
         """Return the same model with a rule that finds vectors; no other rule suits it."""
-        return replace(self, rule=rule if isinstance(rule, VectorRule) else None)
+        finds_vectors = rule is not None and rule.places_items
+        return replace(self, rule=rule if finds_vectors else None)
 
     def fold_in(self, new: NewContexts) -> Factors:
         """Return a model of the same items for new contexts, whose vectors the rule finds."""
-        assert isinstance(self.rule, VectorRule)
-        user_TD = self.rule.vectors(self.item_ID, self.bias_I, new.history)
+        rule = cast("VectorRule", self.rule)
+        user_TD = rule.vectors(self.item_ID, self.bias_I, new.history)
         return Factors(user_TD, self.item_ID, self.bias_I, self.rule)
 
     def updated(self, at_U: Indices, own: NewContexts) -> Self:
