@@ -227,13 +227,12 @@ class DelimitedFile:
         line = self._skipped_lines + 1
         rest = b""
         compiled: Any = None
-        if (self._n_rows or 0) >= kernels.MANY_ROWS:
+        if self._n_rows >= kernels.MANY_ROWS:
             compiled = import_module("sdgar.kernels.numba.fields")
         regular = RegularBlocks(layout, compiled)
         body = unpacked(self._file, self._limit)
         cut = blocks(_without_first(self._skipped_bytes, body), block_size or BLOCK_BYTES)
-        read = _in_turn if compiled is None else _side_by_side
-        for block, last, frame in read(cut, regular):
+        for block, last, frame in _side_by_side(cut, regular):
             if rest:
                 block = rest + block
                 frame = regular.frame(block, last)
@@ -247,31 +246,21 @@ class DelimitedFile:
             line, rest = line + found.taken, found.rest
 
 
-_Read = tuple[bytes, bool, pl.DataFrame | None]
-"""A block, whether it is the last, and its rows if it is regular."""
+def _side_by_side(
+    cut: Iterator[tuple[bytes, bool]], regular: RegularBlocks
+) -> Iterator[tuple[bytes, bool, pl.DataFrame | None]]:
+    """Yield each block, whether it is the last, and its rows if it is regular.
 
-
-def _in_turn(cut: Iterator[tuple[bytes, bool]], regular: RegularBlocks) -> Iterator[_Read]:
-    for block, last in cut:
-        yield block, last, regular.frame(block, last)
-
-
-def _side_by_side(cut: Iterator[tuple[bytes, bool]], regular: RegularBlocks) -> Iterator[_Read]:
-    """Read a block in each thread; what comes is in the order of the file."""
+    Each thread reads a block; what comes is in the order of the file.
+    """
     threads = cores.threads()
     waiting: deque[tuple[bytes, bool, Future[pl.DataFrame | None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for block, last in cut:
             waiting.append((block, last, pool.submit(regular.frame, block, last)))
-            if len(waiting) > threads:
-                yield _done(waiting)
-        while waiting:
-            yield _done(waiting)
-
-
-def _done(waiting: deque[tuple[bytes, bool, Future[pl.DataFrame | None]]]) -> _Read:
-    block, last, frame = waiting.popleft()
-    return block, last, frame.result()
+            while waiting and (last or len(waiting) > threads):
+                earlier, is_last, frame = waiting.popleft()
+                yield earlier, is_last, frame.result()
 
 
 def check_encoding(head: bytes, source: str) -> None:
