@@ -162,19 +162,13 @@ class ReadOptions:
     @property
     def unpack_limit(self) -> int:
         """The bytes that a file may unpack to, with the default of this machine."""
-        return self.max_uncompressed or min(_MOST_UNPACKED, _memory())
+        ram = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return self.max_uncompressed or min(_MOST_UNPACKED, ram)
 
 
 def repeated(names: Sequence[str]) -> str:
     """Return the names that occur more than once, for people; empty names do not count."""
     return ", ".join(repr(name) for name, n in Counter(names).items() if name and n > 1)
-
-
-def _memory() -> int:
-    """Return the bytes of memory of this machine; Windows does not report them in this way."""
-    if not hasattr(os, "sysconf"):
-        return _MOST_UNPACKED
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _is_number(value: object) -> bool:

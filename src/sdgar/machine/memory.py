@@ -58,8 +58,6 @@ def allocated_bytes() -> int:
         for line in status.read_text().splitlines():
             if line.startswith("RssAnon"):
                 return int(line.split()[1]) << 10
-    if sys.platform == "win32":
-        return 0
     from resource import RUSAGE_SELF, getrusage
 
     unit = 1 if sys.platform == "darwin" else 1 << 10

@@ -41,10 +41,11 @@ class JsonLinesFile:
         for block, _ in blocks(unpacked(self._file, self._limit), block_size or BLOCK_BYTES):
             lines = _lines(block)
             objects = _objects(lines, first_line, self._file.name, log)
-            columns = [
-                _column(role, name, [found.get(name) for found in objects.values()], self._file)
-                for role, name in used.items()
-            ]
+            columns = []
+            for role, name in used.items():
+                made = id_column if is_id(role) else value_column
+                values = [found.get(name) for found in objects.values()]
+                columns.append(made(values, name, self._file.name).alias(role))
             rows = np.fromiter(objects, np.int64, len(objects))
             yield Chunk(self._file.name, pl.DataFrame(columns), rows)
             first_line += len(lines)
@@ -104,8 +105,3 @@ def _object(line: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Broken("bad_json", f"a {type(found).__name__}, not an object")
     return found
-
-
-def _column(role: str, name: str, values: list[Any], file: SourceFile) -> pl.Series:
-    made = id_column if is_id(role) else value_column
-    return made(values, name, file.name).alias(role)
