@@ -165,9 +165,9 @@ def torch_optimizer(
     """Return the torch optimiser that takes the steps that the record describes."""
     match record:
         case optimizers.LazyAdam():
-            return LazyAdam(parameters, record)
+            return _LazyAdam(parameters, record)
         case optimizers.RowAdagrad():
-            return RowAdagrad(parameters, record)
+            return _RowAdagrad(parameters, record)
         case optimizers.Adam(learning_rate=rate, beta1=beta1, beta2=beta2, epsilon=epsilon):
             return optimizers.lean(torch.optim.Adam)(
                 parameters, lr=rate, betas=(beta1, beta2), eps=epsilon, fused=True
@@ -204,7 +204,7 @@ class _RowWise(torch.optim.Optimizer):
                 self._move(parameter, rows_R, grad, group["lr"])
 
 
-class LazyAdam(_RowWise):
+class _LazyAdam(_RowWise):
     """The optimiser that the record ``optimizers.LazyAdam`` describes."""
 
     def __init__(self, parameters: list[Parameter], record: optimizers.LazyAdam) -> None:
@@ -229,7 +229,7 @@ class LazyAdam(_RowWise):
         parameter[rows_R] -= rate / (1 - beta1**t) * m / spread
 
 
-class RowAdagrad(_RowWise):
+class _RowAdagrad(_RowWise):
     """The optimiser that the record ``optimizers.RowAdagrad`` describes."""
 
     def __init__(self, parameters: list[Parameter], record: optimizers.RowAdagrad) -> None:
