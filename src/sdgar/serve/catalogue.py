@@ -55,6 +55,8 @@ class EntryCache:
     async def blocked(self, snapshot: Snapshot) -> BlockedItems:
         """Return the items of a model that are hidden or blocked by the rules."""
         cache = self._blocked
+        if snapshot.version in cache:  # as for nearly all requests
+            return cache[snapshot.version]
         facts, rules = await self.facts(snapshot) if self._rules else None, self._rules.using()
 
         def make() -> BlockedItems:
