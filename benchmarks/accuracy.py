@@ -42,7 +42,7 @@ from sdgar.data.merge import merge
 from sdgar.data.synthetic import synthetic
 from sdgar.lab import paper
 from sdgar.lab.paper.measurements import Piece, is_kept, ledger, measured_line
-from sdgar.systems.make import make_again
+from sdgar.systems.make import estimator_from_params
 from sdgar.systems.recipe import recipe_of
 from sdgar.training.fitting import Fit
 
@@ -216,8 +216,8 @@ def one(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     """Train and measure one job."""
     parts, protocol = load(folder, job), job["protocol"]
     own = {"seed": job["seed"], "early_stopping": protocol != "fixed"}
-    known = make_again(job["system"], {}).get_params()
-    estimator = make_again(
+    known = estimator_from_params(job["system"], {}).get_params()
+    estimator = estimator_from_params(
         job["system"], {k: v for k, v in own.items() if k in known} | job.get("settings", {})
     )
     start = time.perf_counter()

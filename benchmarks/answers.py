@@ -207,10 +207,10 @@ def answers(options: Any) -> None:
 def tiny_model(folder: Path) -> Path:
     """Train a small model, to see that all questions have an answer."""
     from sdgar.data.synthetic import synthetic
-    from sdgar.systems.make import make
+    from sdgar.systems.make import estimator_from_text
 
     few = {"epochs": "1", "dim": "8", "sampler__states": "4", "early_stopping": "false"}
-    make("sdsoftmax", few).fit(synthetic("demo"), verbose=False).save(folder)
+    estimator_from_text("sdsoftmax", few).fit(synthetic("demo"), verbose=False).save(folder)
     return folder
 
 

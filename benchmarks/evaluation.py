@@ -39,7 +39,7 @@ from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors
 from sdgar.ranking.topk import block_rows
 from sdgar.recommend.recommender import Recommender
-from sdgar.systems.make import make
+from sdgar.systems.make import estimator_from_text
 
 DIM, K = 32, 50
 HELD_OUT = 2000
@@ -264,7 +264,7 @@ def fold_in(options: Any) -> None:
     models = {}
     for name, rows in (("trained", train), ("folded", rest)):
         start = time.perf_counter()
-        models[name] = make("sdsoftmax", settings).fit(rows).recommender_
+        models[name] = estimator_from_text("sdsoftmax", settings).fit(rows).recommender_
         report[f"{name}_training_seconds"] = round(time.perf_counter() - start, 1)
     model = models["folded"]
     seconds = []

@@ -133,7 +133,7 @@ def measured(model: Any, system: str, users: list[Any], place: Path, *, quick: b
 def main() -> None:
     """Compare the lists of all exports, and write the report."""
     import sdgar
-    from sdgar.systems.make import make_again
+    from sdgar.systems.make import estimator_from_params
 
     options = options_of(__doc__, users={"type": int, "default": 1000}).parse_args()
     torch.set_num_threads(1)
@@ -150,7 +150,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         for system in systems:
             settings = {"dim": 4} if options.quick else {}
-            model = make_again(system, settings).fit(data, verbose=False).recommender_
+            model = estimator_from_params(system, settings).fit(data, verbose=False).recommender_
             rows += measured(model, system, users, Path(place), quick=options.quick)
     write_report(
         options.json,

@@ -238,7 +238,7 @@ def searched_baselines(grids, path: Path) -> Path:
 
 
 def test_grids_name_systems_and_settings_that_there_are(script, monkeypatch, tmp_path):
-    from sdgar.systems.make import make_again
+    from sdgar.systems.make import estimator_from_params
 
     grids = script("grids")
     report = searched_baselines(grids, tmp_path / "search.jsonl")
@@ -247,7 +247,7 @@ def test_grids_name_systems_and_settings_that_there_are(script, monkeypatch, tmp
         jobs = grid()
         assert jobs, name
         for job in {json.dumps([j["system"], j["settings"]]): j for j in jobs}.values():
-            make_again(job["system"], job["settings"])
+            estimator_from_params(job["system"], job["settings"])
 
 
 def test_every_baseline_has_as_many_tries_and_the_best_of_each_goes_on(

@@ -22,7 +22,7 @@ from sdgar.models.network import MODULES
 from sdgar.parts import DISCRIMINATORS, KINDS, OBJECTIVES, SAMPLERS, settings_of
 from sdgar.samplers.static import Static, Uniform
 from sdgar.systems.composed import Composed
-from sdgar.systems.make import make
+from sdgar.systems.make import estimator_from_text
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.checkpoints import Checkpoints
@@ -155,7 +155,7 @@ def test_the_same_seed_gives_the_same_model_and_another_another(coloured, discri
 
 
 def test_settings_of_parts_are_typed_and_named():
-    model = make(
+    model = estimator_from_text(
         "composed",
         {"sampler": "search", "discriminator": "lightgcn", "discriminator__layers": "2",
          "sampler__index": "exact", "sampler__explore": "0.5", "dim": "8"},
@@ -172,7 +172,7 @@ def test_settings_of_parts_are_typed_and_named():
         ({"settings": "{}"}, "settings"),
     ):
         with pytest.raises(UsageError, match=message):
-            make("composed", settings)
+            estimator_from_text("composed", settings)
 
 
 @pytest.fixture
@@ -467,7 +467,7 @@ def test_settings_are_typed_by_annotation_or_default_and_numpy_numbers_are_numbe
 
     found = settings_of("sampler", "own")
     assert found == {"layers": int, "share": float, "name": str, "open_": str}
-    made = make("composed", {"sampler__layers": "3"}, common={"sampler": "own"})
+    made = estimator_from_text("composed", {"sampler__layers": "3"}, common={"sampler": "own"})
     assert made.sampler.settings == {"layers": 3}
     model = Composed(
         discriminator="lightgcn", dim=np.int64(4), epochs=1, early_stopping=False, device="cpu",

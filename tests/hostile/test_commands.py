@@ -34,7 +34,7 @@ from sdgar.settings import types_of
 from sdgar.show.printed import command, visible
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
-from sdgar.systems.make import make
+from sdgar.systems.make import estimator_from_text
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.neighbours import ItemKNN
 from sdgar.systems.recipe import recipe_of
@@ -373,7 +373,7 @@ def test_metrics_of_lists_longer_than_the_catalogue_are_those_of_all_items(tmp_p
 def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
     ran, refused, (train, valid) = False, set(), package.split(rows(), "paper")
     for objective in OBJECTIVES:
-        estimator = make(
+        estimator = estimator_from_text(
             "composed",
             {"dim": "4", "epochs": "1", "n_negatives": "1", "engine": "eager"},
             common={"discriminator": discriminator, "sampler": sampler, "objective": objective},

@@ -11,7 +11,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.systems.bpr import BPR
 from sdgar.systems.defaults import by_rows
 from sdgar.systems.irgan import IRGAN
-from sdgar.systems.make import make
+from sdgar.systems.make import estimator_from_text
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
@@ -41,8 +41,8 @@ def test_the_value_of_the_rule_is_what_the_system_is_composed_with(data, name):
 
 
 def test_a_setting_can_be_left_to_its_rule_in_words():
-    assert make("bpr", {"l2": "auto"}).get_params()["l2"] is None
-    assert make("bpr", {"l2": "0.25"}).get_params()["l2"] == 0.25
+    assert estimator_from_text("bpr", {"l2": "auto"}).get_params()["l2"] is None
+    assert estimator_from_text("bpr", {"l2": "0.25"}).get_params()["l2"] == 0.25
 
 
 def test_what_was_decided_is_kept_with_the_model(data):

@@ -13,7 +13,7 @@ from sdgar.runs.job import Job, interrupted
 from sdgar.runs.workspace import Workspace
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
-from sdgar.systems.make import make, make_again
+from sdgar.systems.make import estimator_from_params, estimator_from_text
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.solver import MostPopular
@@ -39,10 +39,10 @@ def test_a_job_comes_back_from_the_folder_of_its_run(tmp_path):
 
 def test_a_setting_that_the_system_does_not_have_is_not_dropped():
     with pytest.raises(UsageError, match="epoch"):
-        make_again("bpr", {"epoch": 3})
+        estimator_from_params("bpr", {"epoch": 3})
     with pytest.raises(UsageError, match="sead"):
-        make("bpr", {}, common={"sead": 3})
-    assert make("popular", {}, common={"seed": 3}).get_params() == {}
+        estimator_from_text("bpr", {}, common={"sead": 3})
+    assert estimator_from_text("popular", {}, common={"seed": 3}).get_params() == {}
     reported = replace(job(), settings={**job().settings, "states": 4})
     with pytest.raises(UsageError, match="states"):
         reported.estimator()

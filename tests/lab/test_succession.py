@@ -19,7 +19,7 @@ from sdgar.runs import succession
 from sdgar.runs.run import RunData, run
 from sdgar.runs.succession import Succession, compared, informed, newest
 from sdgar.systems.bpr import BPR
-from sdgar.systems.make import make_like
+from sdgar.systems.make import estimator_like
 from sdgar.systems.quick import Quick
 
 from ..cli.test_cli import result_of, sdgar
@@ -145,10 +145,10 @@ def test_conditions_look_at_the_interval_of_the_difference(data, known_E):
 
 def test_a_saved_model_is_made_again_with_its_settings_but_for_those_given(monday):
     about = load(monday).about
-    again = make_like(about, {"warm_start__rate": "0.7"}, common={"seed": 3})
+    again = estimator_like(about, {"warm_start__rate": "0.7"}, common={"seed": 3})
     assert again.get_params() == BPR(**SHORT, warm_start__rate=0.7, seed=3).get_params()
     with pytest.raises(UsageError, match="does not say which system"):
-        make_like({"system": "bpr"}, {}, common={})
+        estimator_like({"system": "bpr"}, {}, common={})
 
 
 def test_a_command_goes_on_from_a_run_and_takes_its_place(files, monday, tmp_path, data):

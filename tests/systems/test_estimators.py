@@ -22,7 +22,7 @@ from sdgar.systems.ease import EASE
 from sdgar.systems.elsa import ELSA
 from sdgar.systems.ials import IALS
 from sdgar.systems.irgan import IRGAN
-from sdgar.systems.make import make
+from sdgar.systems.make import estimator_from_text
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.neighbours import ItemKNN
 from sdgar.systems.quick import Quick
@@ -299,7 +299,7 @@ def test_the_papers_protocol_looks_at_test_rows_every_five_epochs_to_75(demo):
 
 
 def test_settings_given_as_text_get_their_types():
-    model = make("bpr", {"dim": "64", "l2": "0.03", "early_stopping": "false"})
+    model = estimator_from_text("bpr", {"dim": "64", "l2": "0.03", "early_stopping": "false"})
     assert (model.dim, model.l2, model.early_stopping.enabled) == (64, 0.03, False)
 
 
@@ -316,7 +316,7 @@ def test_settings_given_as_text_get_their_types():
 )
 def test_a_misspelt_system_or_setting_names_the_cure(system, settings, message):
     with pytest.raises(UsageError, match=message):
-        make(system, settings)
+        estimator_from_text(system, settings)
 
 
 def test_the_package_gives_its_names_lazily():

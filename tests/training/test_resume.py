@@ -562,7 +562,7 @@ def test_resume_takes_no_other_settings(events, tmp_path, capfd):
     assert json.loads(capfd.readouterr().out.splitlines()[-1])["out"] == str(out)
 
 
-def test_what_cannot_go_on_is_said(events, whole, tmp_path, capfd):
+def test_what_cannot_continue_is_said(events, whole, tmp_path, capfd):
     assert sdgar("train", "--resume", whole) == 2
     assert f"the run {whole} is finished" in capfd.readouterr().err
     assert sdgar("train", "--resume", tmp_path / "nothing") == 2

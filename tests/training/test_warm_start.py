@@ -215,7 +215,7 @@ def test_a_system_without_epochs_is_computed_again(data, yesterday):
     assert_array_equal(one.recommender_.model.weight_II, two.recommender_.model.weight_II)
 
 
-def test_what_cannot_go_on_says_so(data, yesterday, before):
+def test_what_cannot_continue_says_so(data, yesterday, before):
     with pytest.raises(UsageError, match="training of irgan cannot continue"):
         recipe_of(IRGAN()).require_warm_start()
     recipe_of(IRGAN(side="discriminator")).require_warm_start()

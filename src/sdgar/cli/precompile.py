@@ -92,9 +92,9 @@ def rehearse(system: str, settings: dict[str, Any]) -> None:
     from sdgar.data.synthetic import Shape, generate
     from sdgar.engines.fused.cpu import FusedCpuEngine
     from sdgar.systems.learner import Learner
-    from sdgar.systems.make import make_again
+    from sdgar.systems.make import estimator_from_params
 
-    estimator, cpu = make_again(system, settings), torch.device("cpu")
+    estimator, cpu = estimator_from_params(system, settings), torch.device("cpu")
     if isinstance(estimator, Learner):
         rows = generate(Shape(users=80, items=60, interactions=1_200, concentration=0.2), seed=0)
         composed = recipe_of(estimator).settled(rows).compose(rows, seed=0, device=cpu, start=False)

@@ -24,7 +24,7 @@ from sdgar.models.sum import Sum
 from sdgar.recommend.recommender import Recommender
 from sdgar.settings import METRIC
 from sdgar.systems.base import Estimator
-from sdgar.systems.make import make_again
+from sdgar.systems.make import estimator_from_params
 from sdgar.training.memory import WeightSearch
 
 MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -133,7 +133,9 @@ def _trained(
             )
     part = splits.validation(train, seed=0)
     again = [
-        make_again(str(model.about["system"]), model.about["hyper_parameters"]).fit(part.train)
+        estimator_from_params(str(model.about["system"]), model.about["hyper_parameters"]).fit(
+            part.train
+        )
         for model in (first, second)
     ]
     return (again[0].recommender_, again[1].recommender_), part.held_out

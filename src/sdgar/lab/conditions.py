@@ -23,7 +23,7 @@ from sdgar.runs.run import PROTOCOLS, identity_of
 from sdgar.settings import KS, nearest_setting
 from sdgar.systems.base import Estimator
 from sdgar.systems.defaults import Space
-from sdgar.systems.make import make
+from sdgar.systems.make import estimator_from_text
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of
 from sdgar.training.checkpoint_file import Identity
@@ -230,5 +230,5 @@ def candidates_of(
         for key, value in settings.items():
             if key.startswith(f"{name}."):
                 own[key.removeprefix(f"{name}.")] = value
-        found.append(Candidate(make(name, own, common=common), own))
+        found.append(Candidate(estimator_from_text(name, own, common=common), own))
     return found

@@ -13,7 +13,7 @@ from sdgar.runs.workspace import partial_of, read_run
 from sdgar.settings import CHECKPOINT_SECONDS, KS
 from sdgar.storage.sealed import read_record
 from sdgar.systems.base import Estimator
-from sdgar.systems.make import make_again
+from sdgar.systems.make import estimator_from_params
 from sdgar.systems.recipe import recipe_of
 
 _TUPLES = ("header_columns", "context", "kinds", "dislike_kinds")
@@ -80,7 +80,7 @@ class Job:
 
     def estimator(self) -> Estimator:
         """Make the system with the settings that were decided; an unknown setting is an error."""
-        return make_again(self.system, self.settings)
+        return estimator_from_params(self.system, self.settings)
 
     def read_options(self) -> ReadOptions:
         """Return how files are read; JSON has lists where the record has tuples."""

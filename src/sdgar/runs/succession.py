@@ -184,7 +184,7 @@ def require_succession(
         raise UsageError(
             "the paper's protocol begins at random, and cannot continue from an earlier model. "
             "Leave one of them out.",
-            code="cannot_go_on",
+            code="cannot_continue",
         )
     recipe_of(estimator).require_warm_start()
 

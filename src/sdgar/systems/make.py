@@ -1,4 +1,4 @@
-"""How a system is made from its name and settings that are given as text."""
+"""Make estimators: from settings as text, from the settings of a model, or like a saved model."""
 
 from __future__ import annotations
 
@@ -20,52 +20,54 @@ COMMON = (
 """The settings that commands give to several systems at once, if they have them."""
 
 
-def make(
+def estimator_from_text(
     system: str, settings: Mapping[str, str], *, common: Mapping[str, Any] | None = None
 ) -> Estimator:
     """Make an estimator by name, from settings given as text: ``{"dim": "64", "l2": "0.03"}``.
 
-    ``common`` settings, such as the seed, are for systems that have them; a name that is not
-    in ``COMMON`` is an error.
+    ``common`` settings, such as the seed, are for systems that have them. Names of parts among
+    them are only for ``Composed``. A name that is not in ``COMMON`` is an error.
     """
     for name in common or ():
         if name not in COMMON:
             raise unknown_name("common setting", name, COMMON)
     if system not in SYSTEMS:
         raise unknown_name("system", system, SYSTEMS)
-    kind = SYSTEMS[system]
-    types = types_of(kind)
+    cls = SYSTEMS[system]
+    types = types_of(cls)
     own = {name: value for name, value in (common or {}).items() if name in types}
-    if not issubclass(kind, Composed):
+    if not issubclass(cls, Composed):
         own = {name: value for name, value in own.items() if name not in KINDS}
-    made = kind(**own)
-    for name in sorted(settings, key=lambda name: name not in types):  # names of parts first
-        made.set_params(**{name: parsed(name, settings[name], made._type_of(name))})
-    return made
+    estimator = cls(**own)
+    # A part is set before the settings of that part, such as sampler before sampler__layers.
+    for name in sorted(settings, key=lambda name: name not in types):
+        estimator.set_params(**{name: parsed(name, settings[name], estimator._type_of(name))})
+    return estimator
 
 
-def make_like(
+def estimator_like(
     model: Mapping[str, Any], settings: Mapping[str, str], *, common: Mapping[str, Any]
 ) -> Estimator:
-    """Make the estimator of a saved model, with its settings where no others are given.
+    """Make an estimator like that of a saved model, except for some settings.
 
-    ``model`` is the metadata of a saved model.
+    ``model`` is the metadata of the saved model; ``settings`` and ``common`` replace its settings,
+    as in ``estimator_from_text``.
     """
-    system, had = model.get("system"), model.get("hyper_parameters")
-    if not isinstance(system, str) or not isinstance(had, dict):
+    system, saved = model.get("system"), model.get("hyper_parameters")
+    if not isinstance(system, str) or not isinstance(saved, dict):
         raise UsageError(
-            "the earlier model does not say which system and settings made it, so that training "
+            "the earlier model does not say which system and settings made it, so training "
             "cannot continue from it. Train again from the start.",
-            code="cannot_go_on",
+            code="cannot_continue",
         )
-    again = make_again(system, had)
-    parts = {name: had[name] for name in KINDS if name in had}
-    given = flat_settings(make(system, settings, common={**parts, **common}))
+    estimator = estimator_from_params(system, saved)
+    parts = {name: saved[name] for name in KINDS if name in saved}
+    given = flat_settings(estimator_from_text(system, settings, common={**parts, **common}))
     named = {name: given[name] for name in (*common, *settings) if name in given}
-    return again.set_params(**named)
+    return estimator.set_params(**named)
 
 
-def make_again(system: str, settings: Mapping[str, Any]) -> Estimator:
+def estimator_from_params(system: str, settings: Mapping[str, Any]) -> Estimator:
     """Make an estimator from all settings that ``get_params`` gave; an unknown one is an error."""
     if system not in SYSTEMS:
         raise unknown_name("system", system, SYSTEMS)

@@ -1,6 +1,6 @@
-"""SD-GAR, the system of the paper, the same with its equations as printed, and SA.
+"""SD-GAR, the system of the paper; a variant with the paper's equations taken literally; and SA.
 
-SA has the objective of SD-GAR with uniform proposals.
+SA, self-adversarial sampling, has the objective of SD-GAR with uniform proposals.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ClosedFormSampling(ClosedFormSettings, Sampling):
 
     kind: str = "decomposable"
     """The part that proposes negatives: decomposable (the generator), or for ablations frozen
-    (never updated), scrambled (updated, then dealt to other contexts), uniform or popularity."""
+    (never updated), scrambled (updated, then permuted among contexts), uniform or popularity."""
     refit_every: int = 5
     """How many epochs lie between two updates of the generator (l_g); the first update is before
     epoch 1."""
@@ -44,8 +44,9 @@ class SDGAR(Factorized):
         Σ_{(c,i) ∈ S} ½ [softplus(-g(c, i)) + Σ_j w_j f_j],   f_j = softplus(g(c, j))      Eq. 4
         w_j ∝ exp(f_j / T) / Q(j | c),   j ~ Q(j | c) = Σ_k x_ck y_jk                      Eq. 6
 
-    The generator Q proposes negatives in O(1) and follows the discriminator by closed-form updates;
-    importance weights correct for what it cannot follow.
+    g are the scores of the discriminator, and S the positives with their negatives j. The generator
+    Q, a mixture of K latent states k, proposes negatives in O(1) and follows the discriminator by
+    closed-form updates; importance weights correct for the remaining difference.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = sdgar.SDGAR(dim=2, epochs=3, early_stopping=False).fit(data)
@@ -91,8 +92,8 @@ class SDGAR(Factorized):
 class SDGARPrinted(SDGAR):
     """SD-GAR with Eq. 7 to 11 as printed: linear target, h = |f - μ|, λ taken literally.
 
-    Its generator stays uniform to many digits (see ``samplers/closed_form.py``); this system is
-    here to show that.
+    Its generator stays almost exactly uniform (see ``samplers/closed_form.py``), which this variant
+    demonstrates.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = sdgar.SDGARPrinted(dim=2, epochs=3, early_stopping=False).fit(data)
@@ -110,7 +111,7 @@ class SDGARPrinted(SDGAR):
 
 @estimator
 class SA(Factorized):
-    """Self-adversarial negative sampling (Sun et al. 2019): five uniform negatives, reweighted.
+    """Self-adversarial negative sampling (Sun et al. 2019): uniform negatives, reweighted.
 
         Σ_{(c,i) ∈ S} ½ [softplus(-g(c, i)) + Σ_j w_j f_j],   f_j = softplus(g(c, j))
 
@@ -134,8 +135,8 @@ class SA(Factorized):
     n_negatives: int = 5
     """How many negatives are drawn for each positive."""
     temperature: float = 0.25
-    """The temperature T of the weights of negatives, ∝ exp(f/T) of their losses f; it is 1/α of the
-    original."""
+    """The temperature T of the weights of negatives, ∝ exp(f/T) of their losses f; it
+    corresponds to 1/α in the original."""
 
     def _make_objective(self, given: Ingredients) -> Objective:
         """Return the logistic loss, whose negatives have softmax weights that no gradient moves."""

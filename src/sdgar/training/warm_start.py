@@ -56,13 +56,13 @@ def tables_of(system: System) -> Embeddings:
         raise UsageError(
             f"training of {system.name} cannot continue from an earlier model: only a table of "
             "vectors of users and items that recommends by itself can. Train it from the start.",
-            code="cannot_go_on",
+            code="cannot_continue",
         )
     if part.place_UF is not None:
         raise UsageError(
             "training cannot continue from an earlier model where a context has several fields. "
             "Train it from the start.",
-            code="cannot_go_on",
+            code="cannot_continue",
         )
     return part
 

@@ -135,7 +135,7 @@ class TrainOptions(FeatureOptions, PartOptions, ContinuationOptions, TrainingOpt
         """Return the system to train, and the settings that --set or a preset gave."""
         if self.earlier is not None:
             return self._continued(self.earlier, given)
-        from sdgar.systems.make import make
+        from sdgar.systems.make import estimator_from_text
 
         for name in _WITH_FROM:
             if name in given:
@@ -147,7 +147,7 @@ class TrainOptions(FeatureOptions, PartOptions, ContinuationOptions, TrainingOpt
         name, parts = self._name_and_parts(given)
         name, preset = self._preset(name)
         own = {**preset, **self._settings(parts)}
-        return make(name, own, common={**self._common(), **parts}), own
+        return estimator_from_text(name, own, common={**self._common(), **parts}), own
 
     def _name_and_parts(self, given: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         """Return the system to train and its parts; parts alone mean ``composed``."""
@@ -182,7 +182,7 @@ class TrainOptions(FeatureOptions, PartOptions, ContinuationOptions, TrainingOpt
         from sdgar.arguments import one_of
         from sdgar.recommend.artifact import read_manifest
         from sdgar.runs.succession import require_condition, require_rule
-        from sdgar.systems.make import make_like
+        from sdgar.systems.make import estimator_like
 
         about = read_manifest(earlier)["about"]
         for name in _NOT_WITH_FROM:
@@ -206,7 +206,7 @@ class TrainOptions(FeatureOptions, PartOptions, ContinuationOptions, TrainingOpt
             if name in given or name not in ("seed", "engine", "device")
         }
         own = self._settings(())
-        estimator = make_like(about, own, common=common)
+        estimator = estimator_like(about, own, common=common)
         recipe_of(estimator).require_warm_start()
         return estimator, own
 

@@ -238,14 +238,14 @@ def tune(
     from sdgar.lab import tune as tuning
     from sdgar.lab.study import require_optuna
     from sdgar.runs.run import check_settings
-    from sdgar.systems.make import make
+    from sdgar.systems.make import estimator_from_text
 
     require_optuna()
     screen = Screen(as_json=as_json)
     seed, metric, study = training.seed, training.metric, wanted.study
     common = {"seed": seed, **training.common()}
     fixed = settings_of(system.settings, {*common, METRIC_SETTING})
-    base = make(system.system, fixed, common=common)
+    base = estimator_from_text(system.system, fixed, common=common)
     require_one_test(rows.test, rows.split)
     require_one_split(rows.split, "sdgar tune", "searches with")
     training.check(screen, written_out(context), [base], metric_is_searched=True)
