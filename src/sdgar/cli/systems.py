@@ -27,6 +27,7 @@ _NAMES = 15
 _PARTIAL = ".partial"
 _CORE = ("torch", "numpy", "scipy", "numba", "polars", "safetensors", "typer", "rich")
 _EXTRAS = {
+    "data": "pooch",
     "plot": "matplotlib",
     "tune": "optuna",
     "ann": "faiss",

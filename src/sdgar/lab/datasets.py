@@ -6,11 +6,13 @@ items. Where the published sizes say otherwise, the entry says so and follows th
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.synthetic import PRESETS, Shape
-from sdgar.errors import unknown_name
+from sdgar.errors import ResourceError, UsageError, unknown_name
 
 _RATINGS = ("user", "item", "rating", "time")
 _ABOVE_4 = 4.5
@@ -40,6 +42,8 @@ class Dataset:
     """The one file to read where the raw file is a zip archive."""
     sha256: str | None = None
     """The SHA-256 of the raw file; None if nobody published it and we have not seen the file."""
+    md5: str | None = None
+    """The MD5 of the raw file, if that is all that its publisher gives."""
     min_user_interactions: int = 5
     """Users with fewer interactions are left out."""
     min_item_interactions: int = 1
@@ -99,6 +103,7 @@ _ALL = (
         homepage="https://grouplens.org/datasets/movielens/10m/",
         url="https://files.grouplens.org/datasets/movielens/ml-10m.zip",
         member="ml-10M100K/ratings.dat",
+        md5="ce571fd55effeba0271552578f2648bd",
         reading=ReadOptions(header_columns=_RATINGS, delimiter="::", min_rating=_ABOVE_4),
         notes=("298 of the paper's 8,939 films have no interaction in the authors' matrix.",),
         citation="Harper and Konstan: The MovieLens Datasets, ACM TiiS 5(4), 2015.",
@@ -144,3 +149,28 @@ def find(name: str) -> Dataset:
     if name not in DATASETS:
         raise unknown_name("dataset", name, DATASETS)
     return DATASETS[name]
+
+
+def download(dataset: Dataset, folder: Path) -> Path:
+    """Download the raw file of a data set into a folder, and check the digest that is published.
+
+    A file that is there already is downloaded again only if its digest is another one.
+    """
+    try:
+        import pooch
+    except ImportError as error:
+        raise UsageError(
+            "downloads need the package pooch. Install it with: pip install 'sdgar[data]'",
+            code="missing_package",
+        ) from error
+    known = f"sha256:{dataset.sha256}" if dataset.sha256 else dataset.md5 and f"md5:{dataset.md5}"
+    name = PurePosixPath(dataset.url).name
+    try:
+        found = pooch.retrieve(dataset.url, known, name, folder, progressbar=sys.stderr.isatty())
+    except (OSError, ValueError) as error:  # ValueError is another digest than the published one
+        raise ResourceError(
+            f"{dataset.url} cannot be downloaded: {error}. Check the network and the free disk "
+            f"space and try again, or get the file from {dataset.homepage}.",
+            code="download_failed",
+        ) from error
+    return Path(found)

@@ -62,8 +62,8 @@ def prepare(name: str, raw: Path, *, allow_bad_rows: bool = False) -> Prepared:
     dataset = find(name)
     if not raw.exists():
         raise UsageError(
-            f"there is no file {str(raw)!r}. Download {dataset.url} ({dataset.homepage}), and name "
-            "it with --raw.",
+            f"there is no file {str(raw)!r}. Get it by sdgar data download {name}, or from "
+            f"{dataset.homepage}, and name it with --raw.",
             code="no_such_file",
         )
     find_file(raw, "any", [])  # raises unless it is a file

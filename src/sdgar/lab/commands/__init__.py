@@ -21,6 +21,10 @@ COMMANDS = {
         "Regenerate a table or a figure of the paper: data first, then Markdown and PNG from it.",
         "sdgar.lab.commands.paper:paper",
     ),
+    "data download": (
+        "Download the raw file of one of the paper's data sets, and check its digest.",
+        "sdgar.lab.commands.data_sets:download",
+    ),
     "data prepare": (
         "Prepare one of the paper's data sets from its raw file, as the paper does.",
         "sdgar.lab.commands.data_sets:prepare",

@@ -1,4 +1,4 @@
-"""``sdgar data prepare`` and ``synthetic``: the paper's data, and synthetic data."""
+"""``sdgar data download``, ``prepare``, ``synthetic``: the paper's data, and synthetic data."""
 
 from __future__ import annotations
 
@@ -13,6 +13,28 @@ from sdgar.show.printed import command
 
 _NAMES = "citeulike, gowalla, movielens, amazon or echonest"
 _Name = Annotated[str, Option(f"Name one: {_NAMES}.", is_argument=True)]
+
+
+def download(
+    name: _Name,
+    out: Annotated[
+        Path, Option("Put the raw file into this folder.", "FOLDER", parse=folder_for_files)
+    ] = Path("data/raw"),
+    as_json: Json = False,
+) -> None:
+    """Download the raw file of one of the paper's data sets, and check its digest."""
+    from sdgar.lab import datasets
+
+    screen = Screen(as_json=as_json)
+    dataset = datasets.find(name)
+    screen.say("terms", dataset.terms)
+    file = datasets.download(dataset, out)
+    screen.say("saved", str(file))
+    if not (dataset.sha256 or dataset.md5):
+        screen.say("note", "No digest is published for this file, so it was not checked.")
+    words = ("sdgar", "data", "prepare", name, "--raw", file, "--out", f"data/{name}")
+    screen.say("next", command(*words))
+    screen.result({"path": str(file), "bytes": file.stat().st_size})
 
 
 def prepare(
