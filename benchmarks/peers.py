@@ -67,7 +67,7 @@ from sdgar.evaluation.report import evaluate
 from sdgar.lab.paper.chosen import settings_of
 from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.factors import Factors
-from sdgar.models.model import Scorer
+from sdgar.models.scorers import Scorer
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 from sdgar.systems.ials import IALS

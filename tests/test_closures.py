@@ -64,6 +64,7 @@ def closure(*modules: str) -> dict[str, int]:
         (["sdgar.engines.eager"], 35, 4_000),
         (
             [
+                "sdgar.systems.sdgar",
                 "sdgar.samplers.decomposable",
                 "sdgar.samplers.closed_form",
                 "sdgar.objectives",

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import UsageError
-from sdgar.models.model import Learned, TensorScorer
+from sdgar.models.scorers import TensorScorer
 
 if TYPE_CHECKING:
     from typing import Self
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sdgar.maths.optimizers import Optimizer
     from sdgar.maths.rng import Draws
     from sdgar.models.factor_tensors import FactorTensors
+    from sdgar.models.model import Learned
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from sdgar.show.printed import Described
 
 if TYPE_CHECKING:
     from sdgar.data.held_out import HeldOut
-    from sdgar.models.model import AnyScorer
+    from sdgar.models.scorers import AnyScorer
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -12,6 +12,7 @@ on any device. Triton's ``tl.philox`` gives the same four words.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from numbers import Integral
@@ -21,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.errors import UsageError
-from sdgar.machine.threads import share
 
 _MASK = 0xFFFFFFFF
 _ROUND_A, _ROUND_B = 0xD2511F53, 0xCD9E8D57
@@ -226,6 +226,13 @@ _BLOCK = 1 << 16
 thread: a number depends on its place alone."""
 
 
+def _in_blocks(fill: Callable[[int, int], None], rows: int, numbers: int) -> None:
+    """Call fill(first, last) for blocks of the rows, each by a thread that is free."""
+    from sdgar.machine.threads import share
+
+    share(fill, rows, numbers, at_once=_BLOCK)
+
+
 def uniform_line(seed: int, stream: Stream, first: int, last: int) -> NDArray[np.float64]:
     """Return the numbers of ``uniform`` for the rows first … last - 1, in no more memory."""
     out = np.empty(last - first)
@@ -233,7 +240,7 @@ def uniform_line(seed: int, stream: Stream, first: int, last: int) -> NDArray[np
     def fill(begin: int, end: int) -> None:
         out[begin:end] = uniform(seed, stream, 0, np.arange(first + begin, first + end))
 
-    share(fill, len(out), len(out), at_once=_BLOCK)
+    _in_blocks(fill, len(out), len(out))
     return out
 
 
@@ -255,7 +262,7 @@ def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
             pairs += [radius * np.cos(angle), radius * np.sin(angle)]
         out[4 * first : 4 * last] = np.stack(pairs, axis=1).ravel()
 
-    share(fill, n_rows, n, at_once=_BLOCK)
+    _in_blocks(fill, n_rows, n)
     return out[:n]
 
 

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from sdgar.models.factors import Factors
-    from sdgar.models.model import AnyScorer, Indices, Model
+    from sdgar.models.model import Indices, Model
     from sdgar.models.network import Encoder
+    from sdgar.models.scorers import AnyScorer
 
 ENCODER = "encoder."
 """The prefix of the names of a network's tensors among the tensors of the model."""

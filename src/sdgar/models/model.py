@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.errors import UsageError
 from sdgar.maths.rows import Rows
+from sdgar.models.scorers import AnyScorer, checked
 
 if TYPE_CHECKING:
     from typing import Self
 
-    import torch
     from torch import Tensor
 
     from sdgar.data.history import History
@@ -36,40 +35,6 @@ Indices = NDArray[np.int64]
 Floats = NDArray[np.float32]
 _SCORES = 4 << 20
 """How many scores are in memory at once while pairs are picked from them."""
-
-
-class Scorer(Protocol):
-    """Anything that scores the whole catalogue for a block of contexts."""
-
-    @property
-    def n_items(self) -> int:
-        """The number of items in the catalogue."""
-        ...
-
-    def score_all(self, users_B: Indices) -> Floats:
-        """Return the scores s_BI; larger is better."""
-        ...
-
-
-class TensorScorer(Protocol):
-    """A scorer that computes with tensors of torch, such as a model in training on a GPU."""
-
-    @property
-    def n_items(self) -> int:
-        """The number of items in the catalogue."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """The device on which ``score_all`` computes."""
-        ...
-
-    def score_all(self, users_B: Tensor) -> Tensor:
-        """Return the scores s_BI; larger is better."""
-        ...
-
-
-AnyScorer = Scorer | TensorScorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,19 +282,3 @@ class Learned(Protocol):
     def scorer(self) -> AnyScorer:
         """Return what ranks fastest where the tensors are: arrays on the CPU, tensors on a GPU."""
         ...
-
-
-def checked(scores_BI: Floats, n_users: int, n_items: int) -> Floats:
-    """Return the scores as float32 after a check: a row for each user, a column for each item."""
-    require_shape(scores_BI, n_users, n_items)
-    return np.ascontiguousarray(scores_BI, np.float32)
-
-
-def require_shape(scores_BI: Floats | Tensor, n_users: int, n_items: int) -> None:
-    """Raise unless there is a row of scores for each user, and a column for each item."""
-    if scores_BI.shape != (n_users, n_items):
-        raise UsageError(
-            f"score_all returned scores of shape {tuple(scores_BI.shape)} for {n_users} "
-            f"users and {n_items} items. It must return a row a user and a column an item.",
-            code="bad_scores",
-        )

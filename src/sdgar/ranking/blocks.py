@@ -22,7 +22,8 @@ from sdgar.errors import NumericalError
 from sdgar.machine.threads import one_blas_thread, share
 from sdgar.maths.rows import Rows
 from sdgar.models.item_weights import add_weights
-from sdgar.models.model import AnyScorer, Floats, Indices, Model, Scorer, checked
+from sdgar.models.model import Floats, Indices, Model
+from sdgar.models.scorers import AnyScorer, Scorer, checked
 
 _FEW_SCORES = 1 << 21
 """Up to so many scores are ranked without compiled kernels, unless Numba is imported already."""

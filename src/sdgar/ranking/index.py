@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from sdgar.data.history import History
 from sdgar.errors import NumericalError
 from sdgar.machine import cores
-from sdgar.models.model import AnyScorer, Model
+from sdgar.models.model import Model
+from sdgar.models.scorers import AnyScorer
 from sdgar.ranking.blocks import KernelTerms, Spans, flags
 from sdgar.ranking.topk import TopK, require_rankable, top_k
 

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from sdgar.data.history import History
 from sdgar.machine import cores
-from sdgar.models.model import Floats, Indices, TensorScorer, require_shape
+from sdgar.models.model import Floats, Indices
+from sdgar.models.scorers import TensorScorer, require_shape
 from sdgar.ranking.blocks import not_finite
 
 _BYTES_PER_SCORE = 32

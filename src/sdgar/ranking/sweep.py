@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from sdgar.data.history import History
 from sdgar.machine import cores
 from sdgar.machine.threads import share
-from sdgar.models.model import AnyScorer, Floats, Indices
+from sdgar.models.model import Floats, Indices
+from sdgar.models.scorers import AnyScorer
 from sdgar.ranking.blocks import KernelTerms, Spans, flags, pool
 from sdgar.ranking.topk import TopK, require_rankable, top_k
 

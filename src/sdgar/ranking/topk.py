@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from sdgar.data.history import History
 from sdgar.errors import UsageError
-from sdgar.models.model import AnyScorer, Floats, Indices, Model, Scorer, TensorScorer
+from sdgar.models.model import Floats, Indices, Model
+from sdgar.models.scorers import AnyScorer, Scorer, TensorScorer
 from sdgar.ranking.blocks import Blocks, not_finite_of
 
 BYTES_PER_SCORE = 8

@@ -31,8 +31,6 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import NumericalError
-from sdgar.machine import cores
-from sdgar.machine.memory import aligned
 from sdgar.maths.rng import Draws, index_and_fraction, tail
 
 _WORD = {32: torch.int64, 16: torch.int32}
@@ -146,6 +144,8 @@ def _allocated(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device)
     """Allocate a table; on the CPU where compiled loops can read it without a copy."""
     if device.type != "cpu":
         return torch.empty(shape, dtype=dtype, device=device)
+    from sdgar.machine.memory import aligned
+
     return torch.from_numpy(aligned(tuple(shape), _NUMPY[dtype]))
 
 
@@ -303,6 +303,7 @@ def on_threads(
     if chunks == 1 or device.type != "cpu" or _kernels("cpu") is None:
         part(0, chunks)
         return
+    from sdgar.machine import cores
     from sdgar.machine.threads import share
 
     with cores.torch_aside():

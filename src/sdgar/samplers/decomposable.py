@@ -14,7 +14,6 @@ from sdgar.contracts import Health, KnownPositives, Negatives, Positives, Score
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream, uniform_line
 from sdgar.samplers.alias import AliasTables, draw_through, log_mix
-from sdgar.samplers.health import health
 from sdgar.samplers.static import redraw_known
 
 if TYPE_CHECKING:
@@ -166,6 +165,8 @@ class Decomposable:
         self.update(self, score, seed=seed, epoch=epoch)
         if not self.exchange.leads:
             return Health()
+        from sdgar.samplers.health import health
+
         target = self.update.log_target
         return health(self.x_UK, self.y_IK, score, target=target, seed=seed, epoch=epoch)
 

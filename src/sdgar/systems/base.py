@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sdgar._version import __version__
 from sdgar.arguments import one_of
-from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 from sdgar.recommend.methods import RecommenderMethods
 from sdgar.settings import METRIC, VANISHED, flat_settings, nearest_setting, types_of
-from sdgar.show import progress
 from sdgar.show.printed import Described
 from sdgar.systems.checks import require_rows, require_sound
 from sdgar.systems.defaults import Space
@@ -29,6 +27,7 @@ from sdgar.systems.recipe import SystemSpec
 if TYPE_CHECKING:
     from typing import Self
 
+    from sdgar.data.interactions import Interactions
     from sdgar.models.fold_in import FoldInRule
     from sdgar.models.model import Model
     from sdgar.recommend.recommender import Recommender
@@ -270,6 +269,8 @@ class Estimator(Parameters, RecommenderMethods, Described):
 
     def _show_ready(self, seconds: float, verbose: bool | None) -> None:
         """Show that the model has been trained."""
+        from sdgar.show import progress
+
         progress.report(f"{self._spec.name} is ready after {seconds:.1f} s", verbose=verbose)
 
     def _keep(self, model: Model, train: Interactions, about: dict[str, Any]) -> None:

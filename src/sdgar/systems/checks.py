@@ -6,20 +6,22 @@ import json
 import warnings
 from numbers import Real
 from types import NoneType
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from sdgar.arguments import of_kind
-from sdgar.data.ids import plain
-from sdgar.data.interactions import Interactions
-from sdgar.data.read_options import USER
 from sdgar.errors import DataError, SdgarWarning, UsageError
 from sdgar.settings import types_of
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
 
 
 def plain_value(value: Any) -> Any:
     """Return a value as JSON has it: a NumPy number becomes a plain number."""
     if isinstance(value, dict):
         return {name: plain_value(one) for name, one in value.items()}
+    from sdgar.data.ids import plain
+
     return plain(value)
 
 
@@ -79,12 +81,16 @@ def parsed(name: str, text: str, kind: Any) -> Any:
 
 def some_rows(*, fields: bool = False) -> Interactions:
     """Return a few rows, on which a system is composed to see what it can do."""
+    from sdgar.data.interactions import Interactions
+
     columns = {"user": ["a", "a", "b", "c"]} | ({"place": ["x", "y", "x", "y"]} if fields else {})
     return Interactions.from_contexts(columns, ["i", "j", "j", "k"])
 
 
 def require_rows(name: str, rows: object) -> None:
     """Raise if something is no ``Interactions``."""
+    from sdgar.data.interactions import Interactions
+
     of_kind(name, rows, Interactions, "Read files and frames with sdgar.read(source).")
 
 
@@ -124,6 +130,9 @@ def require_learnable(train: Interactions) -> None:
 
 def require_features_used(estimator: Any, data: Interactions) -> None:
     """Raise if features were given and nothing uses them."""
+    from sdgar.data.read_options import USER
+    from sdgar.recommend.cold import require_enough
+
     of_users, of_items = data.user_features is not None, data.item_features is not None
     require_looks_at_features(estimator, of_users=of_users, of_items=of_items)
     if data.item_features is None or estimator._looks_at_features:
@@ -134,8 +143,6 @@ def require_features_used(estimator: Any, data: Interactions) -> None:
             "is not possible where a context has several fields. Leave the features out.",
             code="unused_features",
         )
-    from sdgar.recommend.cold import require_enough
-
     learned = int((data.item_features.ids.index_of(data.items.values) >= 0).sum())
     require_enough(learned, data.items, data.item_features)
 

@@ -22,7 +22,8 @@ from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.model import AnyScorer, Learned, Model
+from sdgar.models.model import Learned, Model
+from sdgar.models.scorers import AnyScorer
 from sdgar.models.sum import weighted_sum
 from sdgar.settings import KS
 from sdgar.training.checkpoints import Checkpoints
