@@ -89,7 +89,7 @@ _HOME = {
 
 
 def _homes() -> dict[str, str]:
-    """Return the module of each public name, those of systems included."""
+    """Return the module of each public name, the names of systems included."""
     from sdgar.systems.names import SYSTEMS
 
     systems = (home.partition(":") for home in SYSTEMS.homes.values())

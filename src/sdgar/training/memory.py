@@ -86,7 +86,7 @@ class WeightSearch:
     """A model, another one that is added to its scores, and rows that show with which weight."""
 
     model: Model
-    """The model."""
+    """The model that has the vectors."""
     other: Model
     """The model whose scores are added."""
     held_out: HeldOut

@@ -24,7 +24,7 @@ class InputFile:
     """A file whose columns are known and whose rows are not read yet."""
 
     file: SourceFile
-    """The file."""
+    """The place and the format of the file."""
     rows: DelimitedFile | JsonLinesFile | ParquetFile
     """The rows in it."""
     folders: dict[str, str | None]
