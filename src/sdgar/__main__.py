@@ -6,8 +6,12 @@ Ctrl-C is handled before anything else is imported.
 from __future__ import annotations
 
 import os
-import signal
 from types import FrameType
+
+try:
+    import signal
+except KeyboardInterrupt:  # this import alone takes milliseconds
+    os._exit(130)
 
 
 def command() -> None:
