@@ -294,6 +294,17 @@ def _answer(work: Callable[[Any], dict[str, Any]], job: Any) -> dict[str, Any]:
         return {"job": job, "error": repr(error)}
 
 
+def interval_of(ratios: list[float]) -> dict[str, float]:
+    """Return the mean of some ratios and the ends of its interval, over their logarithms."""
+    import numpy as np
+    from scipy import stats
+
+    logs = np.log(ratios)
+    error = stats.sem(logs) * stats.t.ppf(0.975, len(logs) - 1) if len(logs) > 1 else 0.0
+    ends = {"ratio": logs.mean(), "low": logs.mean() - error, "high": logs.mean() + error}
+    return {name: round(float(np.exp(value)), 4) for name, value in ends.items()}
+
+
 class Contestant:
     """A script with a version of sdgar, in a separate process, which answers line by line.
 

@@ -17,8 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import FUSED, Contestant, machine, options_of, write_report
-from sdgar.systems.recipe import recipe_of
+from common import FUSED, Contestant, interval_of, machine, options_of, write_report
 
 ROOT = Path(__file__).parents[1]
 SYSTEMS = ("SDGAR", "BPR", "SDSoftmax")
@@ -31,18 +30,13 @@ def contestant(shape: str, engine: str, *systems: str) -> None:
     import numpy as np
     import torch
 
+    import sdgar
     from sdgar.data.synthetic import PRESETS, Shape, generate
     from sdgar.engines.choose import ENGINES
     from sdgar.ranking.topk import top_k
+    from sdgar.systems.recipe import recipe_of
 
-    try:  # as it was when systems were one module
-        from sdgar import systems as found
-
-        kinds = {name: getattr(found, name) for name in systems}
-    except AttributeError:
-        import sdgar as found
-
-        kinds = {name: getattr(found, name) for name in systems}
+    kinds = {name: getattr(sdgar, name) for name in systems}
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     tiny = Shape(users=60, items=40, interactions=600, concentration=0.15)
     data = generate(tiny if shape == "tiny" else PRESETS[shape], seed=0)
@@ -69,13 +63,18 @@ def contestant(shape: str, engine: str, *systems: str) -> None:
         print(json.dumps(turn(json.loads(line))), flush=True)
 
 
+def own_copy(source: Path) -> str:
+    """Return this script as a version has it, whose names it uses."""
+    return str(source.parent / "benchmarks" / Path(__file__).name)
+
+
 def measured(
     sources: dict[str, Path], shape: str, engine: str, rounds: int, systems: tuple[str, ...],
     pause: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Make both take turns, and give the median seconds of each and the median ratio."""
     versions = {
-        name: Contestant(__file__, source, shape, engine, *systems)
+        name: Contestant(own_copy(source), source, shape, engine, *systems)
         for name, source in sources.items()
     }
     for version in versions.values():
@@ -90,11 +89,7 @@ def measured(
         version.end()
     return {
         what: {name: statistics.median(values) for name, values in both.items()}
-        | {
-            "ratio": statistics.median(
-                before / now for before, now in zip(both["before"], both["now"], strict=True)
-            )
-        }
+        | interval_of([b / n for b, n in zip(both["before"], both["now"], strict=True)])
         for what, both in seconds.items()
     }
 
@@ -114,7 +109,9 @@ def main() -> None:
     sources = {"before": options.before, "now": ROOT / "src"}
     found = measured(sources, shape, engine, rounds, systems, pause)
     for what, row in found.items():
-        print(f"{what:12}{row['before']:10.4f} s{row['now']:10.4f} s   ratio {row['ratio']:.3f}")
+        ends = f"[{row['low']:.3f}, {row['high']:.3f}]"
+        times = f"{row['before']:10.4f} s{row['now']:10.4f} s"
+        print(f"{what:12}{times}   ratio {row['ratio']:.3f} {ends}")
     write_report(options.json, {**machine(), "shape": shape, "rounds": rounds, "turns": found})
 
 

@@ -46,6 +46,7 @@ CASES = {
     "new_items": (),
     "memory_on_disk": (),
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
+    "two_versions": ("--before", str(BENCHMARKS.parent / "src")),
     "reach": ("--before", str(BENCHMARKS.parent / "src")),
     "before_and_now": ("--before", str(BENCHMARKS.parent / "src")),
     "sequences": ("--before", str(BENCHMARKS.parent / "src")),
@@ -100,7 +101,7 @@ LONG = (
     "answers", "before_and_now", "beside_als", "command", "exports", "first_use", "gpu", "kills",
     "memory parts",
     "peers accuracy", "ranks", "reach", "reading", "recommend_all", "sequences", "serving",
-    "sharded_gpu", "turns",
+    "sharded_gpu", "turns", "two_versions",
 )  # fmt: skip
 """The cases of the long run, which start processes that measure, or train much."""
 
