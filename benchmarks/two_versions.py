@@ -4,8 +4,8 @@
 
 Each turn is a new process. Both versions take part in a round, in an order that alternates; the
 first round is not counted, as it compiles kernels. A ratio is the time of the other version
-over the time of this one: above 1, this one is quicker. Intervals are of Student's t over the rounds'
-logarithms, with a confidence of 95 %. Epochs are compared by ``turns.py``.
+over the time of this one: above 1, this one is quicker. Intervals are of Student's t over the
+rounds' logarithms, with a confidence of 95 %. Epochs are compared by ``turns.py``.
 """
 
 from __future__ import annotations
