@@ -15,7 +15,7 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.data.tables import events as table_of
 from sdgar.systems.names import SYSTEMS
 
-from .test_cli import result_of, sdgar
+from .test_cli import refuses, result_of, sdgar
 
 SETTINGS = {"epochs": 4, "early_stopping__every": 2, "batch_size": 512, "dim": 4}
 QUICK = ("--engine", "eager", *(w for k, v in SETTINGS.items() for w in ("--set", f"{k}={v}")))
@@ -39,11 +39,7 @@ def test_compare_says_everything_a_machine_needs_and_people_a_table(events, tmp_
     words = ("compare", *given(events), "--systems", "popular,bpr", "--seeds", 2, *QUICK)
     done = sdgar(*words, "--out", out, "--json")
     got = result_of(done)
-    assert (got["metric"], got["protocol"], got["seeds"]) == (
-        "ndcg@50",
-        "validated",
-        [0, 1],
-    )
+    assert (got["metric"], got["protocol"], got["seeds"]) == ("ndcg@50", "validated", [0, 1])
     assert (got["trials"], got["failed"], got["out"]) == (None, [], str(out))
     kinds = ("precision", "recall", "ndcg", "mrr", "map", "hit")
     for row in got["systems"]:
@@ -161,55 +157,37 @@ def test_tuning_never_sees_the_rows_that_train_will_test_on(events, monkeypatch)
     assert 0.75 * total < seen[2] < 0.85 * total
 
 
+def of_bpr(*words: str) -> tuple[str, ...]:
+    """Return the words of a comparison of BPR."""
+    return "compare", "{train}", "--systems", "bpr", *words
+
+
 BAD = {
-    "no_file": (("compare", "nowhere.csv", "--systems", "bpr"), 2, "nowhere.csv"),
-    "unknown_system": (("compare", "{train}", "--systems", "bpr,sdgr"), 2, "Did you mean 'sdgar'"),
-    "no_system": (("compare", "{train}", "--systems", ","), 2, "needs systems"),
-    "twice": (("compare", "{train}", "--systems", "bpr,bpr"), 2, "named twice"),
-    "unknown_setting": (
-        ("compare", "{train}", "--systems", "bpr,sa", "--set", "temprature=1"),
-        2,
-        "Did you mean 'temperature'",
-    ),
-    "setting_of_a_system_that_is_not_compared": (
-        ("compare", "{train}", "--systems", "bpr", "--set", "sdgar.l2=1"),
-        2,
-        "unknown compared system 'sdgar'",
-    ),
-    "unknown_setting_of_a_system": (
-        ("compare", "{train}", "--systems", "bpr", "--set", "bpr.dimm=1"),
-        2,
-        "Did you mean 'dim'",
-    ),
-    "seed_by_set": (
-        ("compare", "{train}", "--systems", "bpr", "--set", "bpr.seed=1"),
-        2,
-        "use --seed",
-    ),
-    "no_seeds": (("compare", "{train}", "--seeds", "0"), 2, "at least 1, got 0"),
-    "no_test": (("compare", "{train}", "--split", "none"), 2, "needs test rows"),
-    "unknown_against": (
-        ("compare", "{train}", "--systems", "bpr,sa", "--against", "pbr"),
-        2,
-        "Did you mean 'bpr'",
-    ),
-    "foreign_out": (("compare", "{train}", "--out", "{folder}"), 2, "not a comparison"),
-    "nothing_to_tune": (("tune", "{train}", "--system", "popular"), 2, "no settings to search"),
-    "no_trials": (("tune", "{train}", "--trials", "0"), 2, "at least 1, got 0"),
-    "foreign_study": (("tune", "{train}", "--study", "{train}"), 2, "is not a study"),
-    "tune_unknown": (("tune", "{train}", "--system", "brp"), 2, "Did you mean 'bpr'"),
+    "no_file": (("compare", "nowhere.csv", "--systems", "bpr"), "nowhere.csv"),
+    "unknown_system": (("compare", "{train}", "--systems", "bpr,sdgr"), "Did you mean 'sdgar'"),
+    "no_system": (("compare", "{train}", "--systems", ","), "needs systems"),
+    "twice": (("compare", "{train}", "--systems", "bpr,bpr"), "named twice"),
+    "unknown_setting": (of_bpr("--set", "dimm=1"), "Did you mean 'dim'"),
+    "of_another_system": (of_bpr("--set", "sdgar.l2=1"), "unknown compared system 'sdgar'"),
+    "unknown_setting_of_a_system": (of_bpr("--set", "bpr.dimm=1"), "Did you mean 'dim'"),
+    "seed_by_set": (of_bpr("--set", "bpr.seed=1"), "use --seed"),
+    "no_seeds": (("compare", "{train}", "--seeds", "0"), "at least 1, got 0"),
+    "no_test": (("compare", "{train}", "--split", "none"), "needs test rows"),
+    "unknown_against": (of_bpr("--against", "pbr"), "Did you mean 'bpr'"),
+    "foreign_out": (("compare", "{train}", "--out", "{folder}"), "not a comparison"),
+    "nothing_to_tune": (("tune", "{train}", "--system", "popular"), "no settings to search"),
+    "no_trials": (("tune", "{train}", "--trials", "0"), "at least 1, got 0"),
+    "foreign_study": (("tune", "{train}", "--study", "{train}"), "is not a study"),
+    "tune_unknown": (("tune", "{train}", "--system", "brp"), "Did you mean 'bpr'"),
 }
 
 
-@pytest.mark.parametrize("case", sorted(BAD))
-def test_a_mistake_gets_one_clear_message_its_exit_code_and_leaves_nothing(case, events, tmp_path):
-    words, code, message = BAD[case]
+@pytest.mark.parametrize("case", BAD)
+def test_a_mistake_gets_one_clear_message_and_leaves_nothing(case, events, tmp_path):
+    words, message = BAD[case]
     train = events / "train.parquet"
     before = train.read_bytes()
-    done = sdgar(*(w.format(train=train, folder=events) for w in words), cwd=tmp_path)
-    assert done.returncode == code, done.stderr
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    refuses(message, *(w.format(train=train, folder=events) for w in words), cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert train.read_bytes() == before
 
@@ -219,9 +197,8 @@ def test_missing_optuna_is_said_with_its_cure_before_anything_is_trained(
     words, events, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    done = sdgar(words[0], events / "train.parquet", *words[1:])
-    assert done.returncode == 5
-    assert 'pip install "sdgar[tune]"' in done.stderr
+    said = 'pip install "sdgar[tune]"'
+    refuses(said, words[0], events / "train.parquet", *words[1:], code=5)
 
 
 OWN_SYSTEM = '''
