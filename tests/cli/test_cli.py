@@ -474,7 +474,7 @@ def test_features_of_items_and_users_come_from_tables(events, tmp_path):
     assert done.returncode == 0, done.stderr
     assert f"5 of items.csv, for 50 of {len(items)} items" in done.stdout
     assert f"1 of u.parquet, for {len(users)} of {len(users)} users" in done.stdout
-    said = "looks at no features of users. Use discriminator two-tower"
+    said = "Use discriminator two-tower (--discriminator two-tower), or leave the features out"
     for parts in ((), ("--discriminator", "lightgcn"), ("--system", "bpr")):
         refuses(said, *words, "--overwrite", *tables, *parts)
     pl.DataFrame({"row": range(len(items)), "id": items}).write_csv(table)

@@ -20,7 +20,6 @@ from sdgar.errors import DataError, ResourceError, UsageError
 from sdgar.lab import prepare as preparing
 from sdgar.lab.datasets import DATASETS, find
 from sdgar.lab.prepare import Prepared, at_least, prepare, write_prepared
-from sdgar.storage.files import replacing
 
 MEMBER = "ml-10M100K/ratings.dat"
 
@@ -173,13 +172,6 @@ def test_a_user_needs_five_items_after_the_score_filter(tmp_path):
     }
 
 
-def test_seconds_become_instants(tmp_path):
-    raw = write(tmp_path, "ratings.dat", *movielens(1, range(5), time=838985046))
-    assert str(events(prepare("movielens", raw).interactions)["timestamp"][0]) == (
-        "1996-08-02 11:24:06+00:00"
-    )
-
-
 # Amazon
 
 
@@ -297,13 +289,6 @@ def test_a_file_without_a_positive_row_is_refused_with_its_account(tmp_path):
     assert caught.value.code == "no_rows"
 
 
-def test_a_missing_file_and_a_folder_are_usage_errors(tmp_path):
-    with pytest.raises(UsageError, match="no file"):
-        prepare("amazon", tmp_path / "nowhere.csv")
-    with pytest.raises(UsageError, match="a folder"):
-        prepare("amazon", tmp_path)
-
-
 # Filters
 
 
@@ -409,25 +394,6 @@ def test_a_full_disk_leaves_what_is_there(tmp_path, prepared, monkeypatch, is_th
     assert caught.value.code == "disk_full"
     assert {path.name: path.read_bytes() for path in folder.glob("*")} == before
     assert folder.exists() == is_there
-
-
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path, prepared):
-    with pytest.raises(UsageError, match="is not a folder"):
-        write_prepared(prepared, write(tmp_path, "out", "a file"))
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path):
-    old = write(tmp_path, "file", "old")
-
-    def fail() -> None:
-        with replacing(old) as temporary:
-            temporary.write_text("half")
-            raise OSError(28, "No space left on device")
-
-    with pytest.raises(ResourceError, match="disk is full"):
-        fail()
-    assert old.read_text() == "old\n"
-    assert [*tmp_path.iterdir()] == [old]
 
 
 # Archives

@@ -59,12 +59,6 @@ def test_an_integer_is_found_by_its_plain_spelling_only():
     assert Ids(np.array(["007", "7"], object)).index_of([7, "007"]).tolist() == [1, 0]
 
 
-def test_ids_beyond_two_to_the_53_keep_every_digit():
-    big = [2**53, 2**53 + 1, 2**63 - 1]
-    data = Interactions.from_arrays(big, [1, 1, 1])
-    assert data.users.values.tolist() == big
-
-
 def test_an_account_that_loses_a_row_cannot_be_made():
     with pytest.raises(AssertionError, match="row accounting"):
         RowAccount(read=10, kept=8, duplicates=1)

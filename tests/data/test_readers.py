@@ -100,10 +100,6 @@ def test_another_extension_is_read_if_the_delimiter_is_given(load: Load) -> None
     assert pairs(loaded.interactions) == {(1, 10), (2, 11)}
 
 
-def test_the_name_tab_stands_for_a_tab(load: Load) -> None:
-    assert len(load("user\titem\n1\t2\n", delimiter="tab").interactions) == 1
-
-
 def test_reading_imports_neither_torch_nor_pandas() -> None:
     code = (
         "import sys, sdgar.data.readers\n"
@@ -141,10 +137,6 @@ def test_the_line_of_a_problem_is_its_physical_line(load: Load, end: str) -> Non
         load(end.join(lines))
     places = {problem.code: problem.places[0].row for problem in caught.value.problems}
     assert places == {"field_count": 5, "missing_user": 8}
-
-
-def test_a_long_last_column_of_blanks_is_no_problem(load: Load) -> None:
-    assert load("user,item,remark\n1,2,\n3,4,\n").interactions.account.kept == 2
 
 
 def test_a_byte_order_mark_is_noted(load: Load) -> None:
@@ -219,12 +211,14 @@ def test_a_row_that_is_left_out_does_not_turn_integers_into_text(load: Load) -> 
     assert load(rows, allow_bad_rows=True, weight="plays").interactions.users.kind == "int64"
 
 
-def test_integers_of_several_widths_are_one_column(tmp_path: Path) -> None:
-    for name, dtype, user in (("1", pl.Int8, -3), ("2", pl.UInt64, 2**63 - 1)):
-        frame = pl.DataFrame({"user": pl.Series([user], dtype=dtype), "item": ["a"]})
+def test_numbers_of_several_widths_are_one_column(tmp_path: Path) -> None:
+    for name, dtype, user, plays in (("1", pl.Int8, -3, 2), ("2", pl.UInt64, 2**63 - 1, 0.5)):
+        users = pl.Series([user], dtype=dtype)
+        frame = pl.DataFrame({"user": users, "item": ["a"], "plays": [plays]})
         frame.write_parquet(tmp_path / f"{name}.parquet")
-    users = read_files([tmp_path / "*.parquet"]).interactions.users
-    assert users.values.tolist() == [-3, 2**63 - 1]
+    data = read_files([tmp_path / "*.parquet"], ReadOptions(weight="plays")).interactions
+    assert data.users.values.tolist() == [-3, 2**63 - 1]
+    assert data.weight_E.tolist() == [2, 0.5]
 
 
 # Weights and ratings
@@ -260,16 +254,6 @@ def test_ratings_can_be_ignored_or_be_weights(load: Load) -> None:
 def test_a_rating_of_any_name_can_be_named(load: Load) -> None:
     loaded = load("user,item,grade\n1,2,3\n1,3,5\n", min_rating=4, rating="grade")
     assert loaded.interactions.items.values.tolist() == [3]
-
-
-def test_weights_of_several_numeric_types_are_one_column(tmp_path: Path) -> None:
-    for name, plays in (("1", [2]), ("2", [0.5])):
-        frame = pl.DataFrame({"user": [int(name)], "item": [1], "plays": plays})
-        frame.write_parquet(tmp_path / f"{name}.parquet")
-    weights = read_files(
-        [tmp_path / "*.parquet"], ReadOptions(weight="plays")
-    ).interactions.weight_E
-    assert weights.tolist() == [2, 0.5]
 
 
 def test_a_rating_can_be_both_threshold_and_weight(load: Load) -> None:

@@ -132,11 +132,6 @@ def test_the_parts_can_be_unpacked():
     assert len(train) + len(test) == len(data)
 
 
-def test_an_unknown_rule_names_the_nearest():
-    with pytest.raises(UsageError, match="Did you mean 'paper'"):
-        splits.split(some_data(), "papr")
-
-
 @pytest.mark.parametrize("share", [0, 1, -0.1, 2])
 def test_a_share_outside_zero_and_one_is_refused(share):
     with pytest.raises(UsageError, match="between 0 and 1"):
@@ -282,6 +277,7 @@ def test_any_other_order_of_times_is_cut_at_one_of_them():
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
+        ("papr", "Did you mean 'paper'"),
         ("2024-03-01", "write date:2024-03-01"),
         ("date:yesterday", "'yesterday' is no moment"),
         ("date:2025-01-01", r"no row held out.*times go from 2024-03-01 12:00:00 to 2024-03-10"),

@@ -109,38 +109,35 @@ PLACES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a link to a file": (link_to_file, "is not a folder"),
 }
 
-CASES = refused(
-    2,
-    {
-        **{f"a model is saved to {n}": (saved_to(p), s) for n, (p, s) in PLACES.items()},
-        "a model is saved to a NUL": (saved_to(lambda f: f"{f}/a\0b"), "null"),
-        "a model is saved to a number": (saved_to(lambda _: 5), "'5' cannot"),
-        **{
-            f"a run is begun in {name}": (run_in(lambda f, p=place: Path(p(f))), says)
-            for name, (place, says) in PLACES.items()
-        },
-        **{
-            f"a command trains to {name}": (trained_to(PLACES[name][0]), PLACES[name][1])
-            for name in (
-                "an empty name",
-                "the root",
-                "250 characters",
-                "a link that leads to itself",
-            )
-        },
-        "an attachment leads out of the folder": (
-            lambda f: artifact.save(a_model(), f / "model", attachments={"../x": b""}),
-            "'../x'",
-        ),
-        "an attachment has the name of a model": (
-            lambda f: artifact.save(a_model(), f / "model", attachments={"model.safetensors": b""}),
-            "'model.safetensors'",
-        ),
+CASES: dict[str, tuple[Any, ...]] = {
+    **{f"a model is saved to {n}": (saved_to(p), s) for n, (p, s) in PLACES.items()},
+    "a model is saved to a NUL": (saved_to(lambda f: f"{f}/a\0b"), "null"),
+    "a model is saved to a number": (saved_to(lambda _: 5), "'5' cannot"),
+    **{
+        f"a run is begun in {name}": (run_in(lambda f, p=place: Path(p(f))), says)
+        for name, (place, says) in PLACES.items()
     },
-)
+    **{
+        f"a command trains to {name}": (trained_to(PLACES[name][0]), PLACES[name][1])
+        for name in (
+            "an empty name",
+            "the root",
+            "250 characters",
+            "a link that leads to itself",
+        )
+    },
+    "an attachment leads out of the folder": (
+        lambda f: artifact.save(a_model(), f / "model", attachments={"../x": b""}),
+        "'../x'",
+    ),
+    "an attachment has the name of a model": (
+        lambda f: artifact.save(a_model(), f / "model", attachments={"model.safetensors": b""}),
+        "'model.safetensors'",
+    ),
+}
 
 
-@table(CASES)
+@table(refused(2, CASES))
 def test_an_impossible_place_is_refused_before_any_work(case, tmp_path):
     check(case, tmp_path)
     assert not list(tmp_path.glob(".*"))
@@ -217,14 +214,6 @@ def paper(folder: Path) -> Done:
     return sdgar("paper", "table1", "--quick", "--out", folder / "out")
 
 
-def prepared(folder: Path) -> Done:
-    (folder / "raw").write_text("1 5\n")
-    (folder / "out").mkdir()
-    (folder / "out" / "interactions.parquet").write_text("years of work")
-    words = ("--raw", folder / "raw", "--out", folder / "out", "--overwrite")
-    return sdgar("data", "prepare", "citeulike", *words)
-
-
 def listed(folder: Path) -> Done:
     model = artifact.save(a_model(), folder / "model")
     (folder / "lists.csv").mkdir()
@@ -233,46 +222,39 @@ def listed(folder: Path) -> Done:
 
 
 OVER = {"overwrite": True}
-FOREIGN = refused(
-    2,
-    {
-        "notes lie in the folder of a model": (
-            saved_to(with_file("notes.txt"), **OVER),
-            "notes.txt",
-        ),
-        "a folder lies in the folder of a model": (saved_to(with_file("mine/a"), **OVER), "'mine'"),
-        "a hidden file lies there": (saved_to(with_file(".env"), **OVER), "'.env'"),
-        "a command would replace notes": (
-            trained_to(with_file("notes.txt"), "--overwrite"),
-            "notes.txt",
-            "Move that away",
-        ),
-        **{
-            f"{name} has a manifest": (saved_to(of_another_program(m), **OVER), "manifest.json")
-            for name, m in {
-                "a browser extension": '{"manifest_version": 3, "of": "years of work"}',
-                "a list of files": '["years of work"]',
-                "something that is no JSON": "years of work",
-                "another format": '{"format": "llm", "of": "years of work"}',
-            }.items()
-        },
-        "notes lie in a partial run": (trained_to(in_partial("a.txt"), "--overwrite"), "'a.txt'"),
-        "a copy of a checkpoint lies in a partial run": (
-            trained_to(in_partial("checkpoint-best"), "--overwrite"),
-            "'checkpoint-best'",
-        ),
-        "a folder has a name of ours": (trained_to(bare_partial, "--overwrite"), "run.json"),
-        "a file has a name of ours": (trained_to(partial_file, "--overwrite"), "run.partial"),
-        "results are not ours": (comparison, "results.jsonl"),
-        "a study is not ours": (study, "study.jsonl", "not a study of sdgar"),
-        "a table is not ours": (paper, "table1.md"),
-        "events are not ours": (prepared, "interactions.parquet"),
-        "a folder has the name of a file": (listed, "lists.csv"),
+FOREIGN: dict[str, tuple[Any, ...]] = {
+    "notes lie in the folder of a model": (saved_to(with_file("notes.txt"), **OVER), "notes.txt"),
+    "a folder lies in the folder of a model": (saved_to(with_file("mine/a"), **OVER), "'mine'"),
+    "a hidden file lies there": (saved_to(with_file(".env"), **OVER), "'.env'"),
+    "a command would replace notes": (
+        trained_to(with_file("notes.txt"), "--overwrite"),
+        "notes.txt",
+        "Move that away",
+    ),
+    **{
+        f"{name} has a manifest": (saved_to(of_another_program(m), **OVER), "manifest.json")
+        for name, m in {
+            "a browser extension": '{"manifest_version": 3, "of": "years of work"}',
+            "a list of files": '["years of work"]',
+            "something that is no JSON": "years of work",
+            "another format": '{"format": "llm", "of": "years of work"}',
+        }.items()
     },
-)
+    "notes lie in a partial run": (trained_to(in_partial("a.txt"), "--overwrite"), "'a.txt'"),
+    "a copy of a checkpoint lies in a partial run": (
+        trained_to(in_partial("checkpoint-best"), "--overwrite"),
+        "'checkpoint-best'",
+    ),
+    "a folder has a name of ours": (trained_to(bare_partial, "--overwrite"), "run.json"),
+    "a file has a name of ours": (trained_to(partial_file, "--overwrite"), "run.partial"),
+    "results are not ours": (comparison, "results.jsonl"),
+    "a study is not ours": (study, "study.jsonl", "not a study of sdgar"),
+    "a table is not ours": (paper, "table1.md"),
+    "a folder has the name of a file": (listed, "lists.csv"),
+}
 
 
-@table(FOREIGN)
+@table(refused(2, FOREIGN))
 def test_what_sdgar_did_not_write_is_never_replaced(case, tmp_path):
     before: dict[str, bytes] = {}
     act = case.act
@@ -432,34 +414,35 @@ def loaded(change: Callable[[Path], object]) -> Act:
     return act
 
 
-def replaced(name: str, make: Callable[[Path], object]) -> Act:
-    """A file of a model that is something else now."""
+def instead(name: str, make: Callable[[Path], object]) -> Callable[[Path], None]:
+    """A file of a folder that is something else now."""
 
-    def change(target: Path) -> None:
-        (target / name).unlink()
-        make(target / name)
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        make(folder / name)
 
-    return loaded(change)
+    return change
 
 
-def manifest_text(change: Callable[[str], str]) -> Act:
-    def edit(target: Path) -> None:
-        path = target / "manifest.json"
+def text_of(name: str, change: Callable[[str], str]) -> Callable[[Path], None]:
+    """A file of a folder whose text was edited."""
+
+    def edit(folder: Path) -> None:
+        path = folder / name
         text = path.read_text()
         assert change(text) != text
         path.write_text(change(text))
 
-    return loaded(edit)
+    return edit
+
+
+def manifest_text(change: Callable[[str], str]) -> Act:
+    return loaded(text_of("manifest.json", change))
 
 
 def resealed_manifest(**changes: Any) -> Act:
     """An edited manifest with the right seal."""
-
-    def edit(target: Path) -> None:
-        path = target / "manifest.json"
-        path.write_text(resealed(json.loads(path.read_text()) | changes))
-
-    return loaded(edit)
+    return manifest_text(lambda text: resealed(json.loads(text) | changes))
 
 
 def mixed_up(side: str, order: list[int]) -> Act:
@@ -490,58 +473,52 @@ THINGS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 FILES = ("manifest.json", "model.safetensors", "ids.safetensors", "history.safetensors")
 
-READ = refused(
-    4,
-    {
-        **{
-            f"{file} is {name}": (replaced(file, make), file, says)
-            for file in FILES
-            for name, (make, says) in THINGS.items()
-        },
-        "a digit is changed": (manifest_text(lambda t: t.replace(": 0", ": 1")), "seal"),
-        "a name is changed": (manifest_text(lambda t: t.replace("test", "rest")), "seal"),
-        "an entry is added": (manifest_text(lambda t: '{"x": 1,' + t[1:]), "seal"),
-        "a seal is misspelt": (manifest_text(lambda t: t.replace('"seal"', '"seel"')), "seal"),
-        "a key occurs twice": (manifest_text(lambda t: '{"ids": 1,' + t[1:]), "twice"),
-        "a number is NaN": (manifest_text(lambda t: t.replace(": 0", ": NaN")), "NaN"),
-        "a number is 1e999": (manifest_text(lambda t: t.replace(": 0", ": 1e999")), "1e999"),
-        "a number is endless": (
-            manifest_text(lambda t: t.replace(": 0", ": " + "9" * 5000)),
-            "JSON",
-        ),
-        "a manifest is nested deeply": (manifest_text(lambda t: '{"a":' * 50000), "JSON"),
-        "a manifest is 65 MiB": (manifest_text(lambda t: t + " " * (65 << 20)), "at most"),
-        "user ids are out of order": (
-            mixed_up("users", [1, 0, 2, 3, 4]),
-            "must be distinct and ascend",
-        ),
-        "item ids are backwards": (
-            mixed_up("items", [5, 4, 3, 2, 1, 0]),
-            "must be distinct and ascend",
-        ),
-        "item ids occur twice": (mixed_up("items", [0, 0, 2, 3, 4, 5]), "twice"),
-        "there should be 10^12 users": (resealed_manifest(sizes=MANY), "indptr_U1"),
-        "there should be 10^12 dims": (
-            resealed_manifest(sizes=MANY | {"users": 5, "dim": 10**12}),
-            "user_UD",
-        ),
-        "a size is text": (resealed_manifest(sizes=MANY | {"more": "x"}), "a size"),
-        "a size is negative": (resealed_manifest(sizes=MANY | {"dim": -1}), "a size"),
-        "fields have no names": (resealed_manifest(about={"context": []}), "context"),
-        "fields are a number": (resealed_manifest(about={"context": 5}), "context"),
-        "a network has 10^4 blocks": (network(blocks=10**4), "parameters"),
-        "a network has 10^9 blocks": (network(blocks=10**9), "parameters"),
-        "a network has 10^4 dims": (network(dim=10**4), "numbers"),
-        "a network has 10^12 dims": (network(dim=10**12), "numbers"),
-        "a network has 10^12 places": (network(length=10**12), "numbers"),
-        "a network has no heads": (network(heads=0), "heads"),
-        "a network has dims in words": (network(dim="many"), "sequence"),
-        "a network has settings of another": (network(depth=3), "depth"),
+READ: dict[str, tuple[Any, ...]] = {
+    **{
+        f"{file} is {name}": (loaded(instead(file, make)), file, says)
+        for file in FILES
+        for name, (make, says) in THINGS.items()
     },
-)
+    "a digit is changed": (manifest_text(lambda t: t.replace(": 0", ": 1")), "seal"),
+    "a name is changed": (manifest_text(lambda t: t.replace("test", "rest")), "seal"),
+    "an entry is added": (manifest_text(lambda t: '{"x": 1,' + t[1:]), "seal"),
+    "a seal is misspelt": (manifest_text(lambda t: t.replace('"seal"', '"seel"')), "seal"),
+    "a key occurs twice": (manifest_text(lambda t: '{"ids": 1,' + t[1:]), "twice"),
+    "a number is NaN": (manifest_text(lambda t: t.replace(": 0", ": NaN")), "NaN"),
+    "a number is 1e999": (manifest_text(lambda t: t.replace(": 0", ": 1e999")), "1e999"),
+    "a number is endless": (manifest_text(lambda t: t.replace(": 0", ": " + "9" * 5000)), "JSON"),
+    "a manifest is nested deeply": (manifest_text(lambda t: '{"a":' * 50000), "JSON"),
+    "a manifest is 65 MiB": (manifest_text(lambda t: t + " " * (65 << 20)), "at most"),
+    "user ids are out of order": (
+        mixed_up("users", [1, 0, 2, 3, 4]),
+        "must be distinct and ascend",
+    ),
+    "item ids are backwards": (
+        mixed_up("items", [5, 4, 3, 2, 1, 0]),
+        "must be distinct and ascend",
+    ),
+    "item ids occur twice": (mixed_up("items", [0, 0, 2, 3, 4, 5]), "twice"),
+    "there should be 10^12 users": (resealed_manifest(sizes=MANY), "indptr_U1"),
+    "there should be 10^12 dims": (
+        resealed_manifest(sizes=MANY | {"users": 5, "dim": 10**12}),
+        "user_UD",
+    ),
+    "a size is text": (resealed_manifest(sizes=MANY | {"more": "x"}), "a size"),
+    "a size is negative": (resealed_manifest(sizes=MANY | {"dim": -1}), "a size"),
+    "fields have no names": (resealed_manifest(about={"context": []}), "context"),
+    "fields are a number": (resealed_manifest(about={"context": 5}), "context"),
+    "a network has 10^4 blocks": (network(blocks=10**4), "parameters"),
+    "a network has 10^9 blocks": (network(blocks=10**9), "parameters"),
+    "a network has 10^4 dims": (network(dim=10**4), "numbers"),
+    "a network has 10^12 dims": (network(dim=10**12), "numbers"),
+    "a network has 10^12 places": (network(length=10**12), "numbers"),
+    "a network has no heads": (network(heads=0), "heads"),
+    "a network has dims in words": (network(dim="many"), "sequence"),
+    "a network has settings of another": (network(depth=3), "depth"),
+}
 
 
-@table(READ)
+@table(refused(4, READ))
 def test_a_model_that_is_not_what_was_saved_is_refused_at_once(case, tmp_path):
     check(case, tmp_path)
 
@@ -641,23 +618,19 @@ def resumed(change: Callable[[Path], object]) -> Act:
     return act
 
 
+def text_of_run(change: Callable[[str], str]) -> Act:
+    return resumed(text_of("run.json", change))
+
+
 def resealed_run(change: Callable[[dict[str, Any]], object]) -> Act:
     """An edited run.json with the right seal."""
 
-    def edit(partial: Path) -> None:
-        described = json.loads((partial / "run.json").read_text())
+    def edit(text: str) -> str:
+        described = json.loads(text)
         change(described)
-        (partial / "run.json").write_text(resealed(described))
+        return resealed(described)
 
-    return resumed(edit)
-
-
-def instead(name: str, make: Callable[[Path], object]) -> Act:
-    def change(partial: Path) -> None:
-        (partial / name).unlink()
-        make(partial / name)
-
-    return resumed(change)
+    return text_of_run(edit)
 
 
 def reopened(name: str) -> Act:
@@ -673,45 +646,34 @@ def reopened(name: str) -> Act:
     return act
 
 
-def text_of_run(change: Callable[[str], str]) -> Act:
-    def edit(partial: Path) -> None:
-        path = partial / "run.json"
-        path.write_text(change(path.read_text()))
-
-    return resumed(edit)
-
-
-RUNS = refused(
-    4,
-    {
-        "a digit of a run is changed": (text_of_run(lambda t: t.replace("30.0", "31.0")), "seal"),
-        "run.json is empty": (text_of_run(lambda t: ""), "run.json"),
-        "run.json is a list": (text_of_run(lambda t: "[]"), "run.json"),
-        "run.json is cut": (text_of_run(lambda t: t[:-5]), "run.json"),
-        "run.json is of tomorrow": (
-            text_of_run(lambda t: t.replace('version": 1', 'version": 2')),
-            "version 2",
-        ),
-        **{
-            f"run.json is {name}": (instead("run.json", make), "run.json", says)
-            for name, (make, says) in THINGS.items()
-        },
-        **{f"{name} is a pipe": (reopened(name), name) for name in ("lock", "log.jsonl")},
-        "a command is missing": (resealed_run(lambda d: d.pop("command")), "run began"),
-        "a command is text": (resealed_run(lambda d: d.update(command="x")), "run began"),
-        "a run has no number": (resealed_run(lambda d: d.update(run_id=5)), "run began"),
-        "files are a number": (resealed_run(lambda d: d["command"].update(files=5)), "'files'"),
-        "lengths are text": (resealed_run(lambda d: d["command"].update(ks="10")), "'ks'"),
-        "a setting is unknown": (resealed_run(lambda d: d["command"].update(more=1)), "'more'"),
-        "a column is a list": (
-            resealed_run(lambda d: d["command"]["reading"].update(user=[1])),
-            "'user'",
-        ),
+RUNS: dict[str, tuple[Any, ...]] = {
+    "a digit of a run is changed": (text_of_run(lambda t: t.replace("30.0", "31.0")), "seal"),
+    "run.json is empty": (text_of_run(lambda t: ""), "run.json"),
+    "run.json is a list": (text_of_run(lambda t: "[]"), "run.json"),
+    "run.json is cut": (text_of_run(lambda t: t[:-5]), "run.json"),
+    "run.json is of tomorrow": (
+        text_of_run(lambda t: t.replace('version": 1', 'version": 2')),
+        "version 2",
+    ),
+    **{
+        f"run.json is {name}": (resumed(instead("run.json", make)), "run.json", says)
+        for name, (make, says) in THINGS.items()
     },
-)
+    **{f"{name} is a pipe": (reopened(name), name) for name in ("lock", "log.jsonl")},
+    "a command is missing": (resealed_run(lambda d: d.pop("command")), "run began"),
+    "a command is text": (resealed_run(lambda d: d.update(command="x")), "run began"),
+    "a run has no number": (resealed_run(lambda d: d.update(run_id=5)), "run began"),
+    "files are a number": (resealed_run(lambda d: d["command"].update(files=5)), "'files'"),
+    "lengths are text": (resealed_run(lambda d: d["command"].update(ks="10")), "'ks'"),
+    "a setting is unknown": (resealed_run(lambda d: d["command"].update(more=1)), "'more'"),
+    "a column is a list": (
+        resealed_run(lambda d: d["command"]["reading"].update(user=[1])),
+        "'user'",
+    ),
+}
 
 
-@table(RUNS)
+@table(refused(4, RUNS))
 def test_a_run_that_is_not_as_it_was_left_is_refused_and_kept(case, tmp_path):
     check(case, tmp_path)
     assert (tmp_path / "run.partial").is_dir()
