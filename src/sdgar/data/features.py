@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,18 +27,9 @@ _WORD = re.compile(r"[^\W_]+")
 _SEVERAL: Any = (list, tuple, np.ndarray)
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureBlock:
-    """The features of one column, entry by entry."""
-
-    names: tuple[str, ...]
-    """The names of the features."""
-    row_E: NDArray[np.int64]
-    """The row of each entry."""
-    place_E: NDArray[np.int64]
-    """The place of its feature among the names."""
-    value_E: NDArray[np.float32]
-    """How much of the feature the row has."""
+Block = tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
+"""The features of a column: their names, and the row, the place among the names and the value of
+each entry."""
 
 
 def _kind_of(name: str, cells: Sequence[Any] | NDArray[Any], said: str | None) -> str:
@@ -56,16 +47,16 @@ def _kind_of(name: str, cells: Sequence[Any] | NDArray[Any], said: str | None) -
     return "category"
 
 
-def _numbers(name: str, ids: NDArray[Any], cells: Any) -> FeatureBlock:
+def _numbers(name: str, ids: NDArray[Any], cells: Any) -> Block:
     row_E, found = _filled(cells)
     x_E = np.array([_number(name, ids[row], cell) for row, cell in zip(row_E, found, strict=True)])
     spread = x_E.std() if len(x_E) else 0.0
     value_E = (x_E - x_E.mean()) / spread if spread > 0 else np.zeros(len(x_E))
     place_E = np.zeros(len(row_E), np.int64)
-    return FeatureBlock((name,), row_E, place_E, value_E.astype(np.float32))
+    return (name,), row_E, place_E, value_E.astype(np.float32)
 
 
-def _embedding(name: str, ids: NDArray[Any], cells: Any) -> FeatureBlock:
+def _embedding(name: str, ids: NDArray[Any], cells: Any) -> Block:
     row_N, found = _filled(cells)
     lengths = Counter(len(cell) if isinstance(cell, _SEVERAL) else 0 for cell in found)
     n = next((length for length, _ in lengths.most_common() if length), 0)
@@ -85,10 +76,10 @@ def _embedding(name: str, ids: NDArray[Any], cells: Any) -> FeatureBlock:
     value_ND = e_ND / size if size > 0 else e_ND
     names = tuple(f"{name}[{d}]" for d in range(n))
     place_E = np.tile(np.arange(n), len(row_N))
-    return FeatureBlock(names, np.repeat(row_N, n), place_E, value_ND.ravel().astype(np.float32))
+    return names, np.repeat(row_N, n), place_E, value_ND.ravel().astype(np.float32)
 
 
-def _words(name: str, ids: NDArray[Any], cells: Any) -> FeatureBlock:
+def _words(name: str, ids: NDArray[Any], cells: Any) -> Block:
     row_N, found = _filled(cells)
     for row, cell in zip(row_N, found, strict=True):
         if not isinstance(plain(cell), str):
@@ -113,9 +104,7 @@ def _words(name: str, ids: NDArray[Any], cells: Any) -> FeatureBlock:
         entries += [(row, at, weight / size) for at, weight in sorted(weights.items())]
     row_E, place_E, value_E = np.array(entries).reshape(-1, 3).T
     names = tuple(f"{name}:{word}" for word in vocabulary)
-    return FeatureBlock(
-        names, row_E.astype(np.int64), place_E.astype(np.int64), value_E.astype(np.float32)
-    )
+    return names, row_E.astype(np.int64), place_E.astype(np.int64), value_E.astype(np.float32)
 
 
 def _filled(cells: Any) -> tuple[NDArray[np.int64], list[Any]]:
@@ -197,7 +186,7 @@ class Features(Described):
                 code="features_twice",
             )
         bags: list[set[str]] = [set() for _ in distinct]
-        blocks: list[FeatureBlock] = []
+        blocks: list[Block] = []
         for name in kinds or ():
             if name not in columns:
                 raise unknown_name("column of features", name, columns)
@@ -206,8 +195,8 @@ class Features(Described):
                 raise DataError(f"column {name!r} has {len(cells)} cells for {len(raw)} ids.")
             kind = _kind_of(name, cells, (kinds or {}).get(name))
             if kind != "category":
-                block = _BLOCKS[kind](name, raw, cells)
-                blocks.append(replace(block, row_E=row_R[block.row_E]))
+                own, row_E, *entries = _BLOCKS[kind](name, raw, cells)
+                blocks.append((own, row_R[row_E], *entries))
                 continue
             for row, cell in zip(row_R, cells, strict=True):
                 bags[row] |= {f"{name}={value}" for value in _values(name, cell)}
@@ -218,16 +207,16 @@ class Features(Described):
         made = cls(Ids(distinct), names, start_R1, np.array(feature_E, np.int64))
         return made._followed_by(blocks) if blocks else made
 
-    def _followed_by(self, blocks: Sequence[FeatureBlock]) -> Features:
+    def _followed_by(self, blocks: Sequence[Block]) -> Features:
         """Return the features with measures behind the categories, each of which counts 1."""
         names = list(self.names)
         rows = [np.repeat(np.arange(len(self.ids)), np.diff(self.start_R1))]
         places, values = [self.feature_E], [np.ones(len(self.feature_E), np.float32)]
-        for block in blocks:
-            rows.append(block.row_E)
-            places.append(block.place_E + len(names))
-            values.append(block.value_E)
-            names += block.names
+        for own, row_E, place_E, value_E in blocks:
+            rows.append(row_E)
+            places.append(place_E + len(names))
+            values.append(value_E)
+            names += own
         row_E, place_E = np.concatenate(rows), np.concatenate(places)
         value_E = np.concatenate(values)
         order_E = np.lexsort((place_E, row_E))

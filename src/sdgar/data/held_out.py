@@ -23,27 +23,22 @@ class Catalogue(Protocol):
     @property
     def users(self) -> Ids:
         """The ids of the contexts."""
-        ...
 
     @property
     def items(self) -> Ids:
         """The ids of the items."""
-        ...
 
     @property
     def fields(self) -> Fields | None:
         """The values of the contexts' fields; None where a context is a user alone."""
-        ...
 
     @property
     def history(self) -> History:
         """The pairs that were trained on."""
-        ...
 
     @property
     def seen_by(self) -> SeenBy:
         """The rule for what a list leaves out; see ``contexts.SeenBy``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ class Events(Protocol):
 
     def chunks(self, used: dict[str, str]) -> Iterator[Chunk]:
         """Yield the used columns of all rows, by the part that each plays."""
-        ...
 
 
 class EventSource(Protocol):
@@ -43,19 +42,15 @@ class EventSource(Protocol):
     @property
     def name(self) -> str:
         """The name of the source in messages."""
-        ...
 
     def open(self, options: ReadOptions) -> AbstractContextManager[Events]:
         """Open the source; its columns have the types of text."""
-        ...
 
     def absolute(self) -> str:
         """Return an address that is valid in any folder, without a password."""
-        ...
 
     def up_to_now(self) -> EventSource:
         """Return the source without events that are added later."""
-        ...
 
 
 def is_address(text: object) -> TypeGuard[str]:

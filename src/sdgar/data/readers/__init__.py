@@ -11,15 +11,15 @@ sources (Parquet, JSON Lines, frames) say themselves what they hold.
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.columns import Columns
 from sdgar.data.readers.load import LoadedRows, read, read_files, read_frame, read_options
-from sdgar.data.readers.problems import BadRows, Place, Problem
+from sdgar.data.readers.problems import BadRows, Problem, RowPlace
 
 __all__ = [
     "BadRows",
     "Columns",
     "LoadedRows",
-    "Place",
     "Problem",
     "ReadOptions",
+    "RowPlace",
     "read",
     "read_files",
     "read_frame",

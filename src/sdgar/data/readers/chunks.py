@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sdgar.data.ids import int_overflow
 from sdgar.data.numbers import BEYOND
 from sdgar.data.readers.columns import FIELD, Role
-from sdgar.data.readers.problems import Place, shown
+from sdgar.data.readers.problems import RowPlace, shown
 from sdgar.data.readers.times import YEAR_10000
 from sdgar.errors import DataError
 
@@ -97,13 +97,13 @@ class Table:
             types = common_types(map(types_of, chunks), untyped=untyped)
         self.frame = pl.concat([_cast(chunk.frame, types) for chunk in chunks])
 
-    def place(self, row: int, role: str, column: str) -> Place:
+    def place(self, row: int, role: str, column: str) -> RowPlace:
         """Return where a row came from and the value of one of its columns."""
         at = int(np.searchsorted(self._starts, row, side="right")) - 1
         chunk = self._chunks[at]
         number = int(chunk.rows[row - int(self._starts[at])])
         value = _value(self.frame[role], row)
-        return Place(
+        return RowPlace(
             chunk.source, number, chunk.unit, column, shown("" if value is None else value)
         )
 

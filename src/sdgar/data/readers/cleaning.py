@@ -16,7 +16,7 @@ from sdgar.data.ids import MAX_BYTES
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.columns import FIELD, Columns, Role, threshold_required
-from sdgar.data.readers.problems import MAX_PLACES, BadRows, Place, ProblemLog
+from sdgar.data.readers.problems import MAX_PLACES, BadRows, ProblemLog, RowPlace
 from sdgar.data.readers.times import TimeForm, parse_times
 from sdgar.errors import DataError
 
@@ -78,7 +78,7 @@ class Verdict:
     """The number of rows."""
     rejects: bool
     """True if such rows cannot be used, False if they are left out on request."""
-    places: tuple[Place, ...] = ()
+    places: tuple[RowPlace, ...] = ()
     """The first places, of rows that cannot be used."""
 
 
@@ -163,10 +163,8 @@ def _with_parsed(frame: pl.DataFrame, form: TimeForm | None) -> pl.DataFrame:
         if role in frame.columns:
             frame = frame.with_columns(_number(frame, role).alias(f"{role}_number"))
     if "time" in frame.columns:
-        times = parse_times(frame["time"], form)
-        frame = frame.with_columns(
-            times.micros.alias("time_us"), times.out_of_range.alias("time_odd")
-        )
+        micros, odd = parse_times(frame["time"], form)
+        frame = frame.with_columns(micros.alias("time_us"), odd.alias("time_odd"))
     return frame
 
 
@@ -202,7 +200,9 @@ def _checks(frame: pl.DataFrame, options: ReadOptions) -> Iterator[_Check]:
             yield _Check("nul_byte", role, pl.col(role).cast(pl.Binary).bin.contains(b"\0"))
     low, rated = options.dislike_below, "rating" in frame.columns
     if rated:
-        yield from _rating_checks()
+        number = pl.col("rating_number")
+        yield _Check("missing_rating", "rating", pl.col("rating").is_null())
+        yield _Check("bad_rating", "rating", number.is_null() | ~number.is_finite())
     if "weight" in frame.columns:
         yield from _weight_checks(frame["weight"].dtype == pl.String, None if rated else low)
     if "time" in frame.columns:
@@ -237,12 +237,6 @@ def _kind_checks(column: pl.Series, options: ReadOptions) -> Iterator[_Check]:
     if chosen is not None:
         other = ~pl.col("kind").is_in(list(chosen)).fill_null(value=False)
         yield _Check("other_kind", "kind", other, rejects=False)
-
-
-def _rating_checks() -> Iterator[_Check]:
-    number = pl.col("rating_number")
-    yield _Check("missing_rating", "rating", pl.col("rating").is_null())
-    yield _Check("bad_rating", "rating", number.is_null() | ~number.is_finite())
 
 
 def _weight_checks(is_text: bool, low: float | None) -> Iterator[_Check]:

@@ -240,10 +240,10 @@ class DelimitedFile:
                 yield Chunk(self._file.name, frame, range(line, line + frame.height))
                 line, rest = line + frame.height, b""
                 continue
-            found = scan(block, layout, line, self._file.name, log, last)
-            frame = pl.DataFrame(found.columns, schema=dict.fromkeys(used, pl.String))
-            yield Chunk(self._file.name, frame, np.array(found.lines, np.int64))
-            line, rest = line + found.taken, found.rest
+            columns, starts, taken, rest = scan(block, layout, line, self._file.name, log, last)
+            frame = pl.DataFrame(columns, schema=dict.fromkeys(used, pl.String))
+            yield Chunk(self._file.name, frame, np.array(starts, np.int64))
+            line += taken
 
 
 def _side_by_side(

@@ -14,7 +14,7 @@ from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk, id_column, is_id, value_column
 from sdgar.data.readers.delimited import check_encoding
 from sdgar.data.readers.files import BLOCK_BYTES, SourceFile, unpacked
-from sdgar.data.readers.problems import Place, ProblemLog, shown
+from sdgar.data.readers.problems import ProblemLog, RowPlace, shown
 from sdgar.data.readers.text_scan import BOM, MAX_LINE, Broken, blocks
 from sdgar.errors import DataError
 
@@ -61,7 +61,9 @@ def _objects(
             if line.strip():
                 found[number] = _object(line)
         except Broken as broken:
-            log.add(broken.code, [Place(source, number, "line", None, shown(line), broken.detail)])
+            log.add(
+                broken.code, [RowPlace(source, number, "line", None, shown(line), broken.detail)]
+            )
     return found
 
 

@@ -38,7 +38,7 @@ class ParquetFile:
         self._file = file
         self._limit = limit
         with _damage_named(file), file.path.open("rb") as stream:
-            self._layout = layout(stream)
+            self._group_rows, self._columns = layout(stream)
             stream.seek(0)
             self.names = tuple(pl.read_parquet_schema(stream))
 
@@ -64,7 +64,7 @@ class ParquetFile:
         A block is whole groups of rows, as they are unpacked as a whole, or a part of a large one.
         """
         first = held = 0
-        for n_rows in self._layout.group_rows:
+        for n_rows in self._group_rows:
             if held and held + n_rows > most:
                 yield first, held
                 first, held = first + held, 0
@@ -85,7 +85,7 @@ class ParquetFile:
     def _check(self, names: Collection[str]) -> None:
         """Raise if sizes cannot be true, or if some columns unpack to more than is allowed."""
         with _damage_named(self._file), self._file.path.open("rb") as stream:
-            chunks = [chunk for chunk in self._layout.chunks if chunk.column in names]
+            chunks = [chunk for chunk in self._columns if chunk.column in names]
             unpacked = unpacked_bytes(stream, chunks)
         if unpacked > self._limit:
             raise too_large(self._file, f"{unpacked:,} bytes", self._limit)
@@ -142,18 +142,8 @@ class ColumnChunk:
     """The bytes that its pages unpack to."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParquetLayout:
-    """The parts of a file, as its footer describes them."""
-
-    group_rows: list[int]
-    """The number of rows of each group of rows."""
-    chunks: list[ColumnChunk]
-    """The pages of each column in each of these groups."""
-
-
-def layout(stream: BinaryIO) -> ParquetLayout:
-    """Read the footer of a file."""
+def layout(stream: BinaryIO) -> tuple[list[int], list[ColumnChunk]]:
+    """Return the number of rows of each group of rows, and all pages of columns in the groups."""
     footer_end = stream.seek(0, os.SEEK_END) - _TAIL
     tail = _bytes_at(stream, max(footer_end, 0), _TAIL)
     footer_start = footer_end - int.from_bytes(tail[:4], "little")
@@ -170,7 +160,7 @@ def layout(stream: BinaryIO) -> ParquetLayout:
         for group, n_rows in zip(groups, rows, strict=True)
         for column in _structs(group, 1)
     ]
-    return ParquetLayout(rows, chunks)
+    return rows, chunks
 
 
 def _column_chunk(column: Struct, n_rows: int, footer_start: int) -> ColumnChunk:

@@ -39,7 +39,7 @@ MEANING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowPlace:
     """The place of a problem."""
 
     source: str
@@ -70,7 +70,7 @@ class Problem:
     """The kind of problem, a stable word for machines."""
     count: int
     """The number of rows with it."""
-    places: tuple[Place, ...]
+    places: tuple[RowPlace, ...]
     """The first places where it was met."""
 
     def sentence(self) -> str:
@@ -97,9 +97,9 @@ class ProblemLog:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        self._places: dict[str, list[Place]] = {}
+        self._places: dict[str, list[RowPlace]] = {}
 
-    def add(self, code: str, places: Iterable[Place], count: int = 1) -> None:
+    def add(self, code: str, places: Iterable[RowPlace], count: int = 1) -> None:
         """Count problems of a kind; places beyond the first few are forgotten."""
         self.counts[code] = self.counts.get(code, 0) + count
         known = self._places.setdefault(code, [])

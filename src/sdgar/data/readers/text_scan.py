@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from sdgar.data.readers.problems import Place, ProblemLog, shown
+from sdgar.data.readers.problems import ProblemLog, RowPlace, shown
 
 MAX_LINE = 1 << 20
 BOM = b"\xef\xbb\xbf"
@@ -41,20 +41,6 @@ class Layout:
     """The number of fields of a record."""
     wanted: dict[str, int]
     """The position of each wanted field, by the part it plays."""
-
-
-@dataclass(slots=True)
-class Scanned:
-    """The wanted fields of the good records of a block, and the line at which each record began."""
-
-    columns: dict[str, list[str]]
-    """The wanted fields, by the part they play."""
-    lines: list[int] = field(default_factory=list)
-    """The line at which each record began."""
-    taken: int = 0
-    """The number of lines that are read."""
-    rest: bytes = b""
-    """The beginning of a record that ends in the next block."""
 
 
 def blocks(stream: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
@@ -92,11 +78,17 @@ def blocks(stream: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
 
 def scan(
     block: bytes, layout: Layout, first_line: int, source: str, log: ProblemLog, last: bool
-) -> Scanned:
-    """Read a block that begins at a line of its file; broken records go to the log."""
+) -> tuple[dict[str, list[str]], list[int], int, bytes]:
+    """Read a block that begins at a line of its file; broken records go to the log.
+
+    Return the wanted fields of the good records by the part they play, the line at which each
+    record began, the number of lines that are read, and the beginning of a record that ends in the
+    next block.
+    """
     lines = block.splitlines(keepends=True)
-    found = Scanned({role: [] for role in layout.wanted})
-    at = 0
+    columns: dict[str, list[str]] = {role: [] for role in layout.wanted}
+    starts: list[int] = []
+    at, rest = 0, b""
     while at < len(lines):
         taken = 1
         try:
@@ -105,20 +97,19 @@ def scan(
             if fields and len(fields) != layout.n_fields:
                 raise Broken("field_count", f"{len(fields)} fields, {layout.n_fields} expected")
         except Unfinished:
-            found.rest = b"".join(lines[at:])
+            rest = b"".join(lines[at:])
             break
         except Broken as broken:
             value = shown(lines[at].rstrip(b"\r\n"))
-            place = Place(source, first_line + at, "line", None, value, broken.detail)
+            place = RowPlace(source, first_line + at, "line", None, value, broken.detail)
             log.add(broken.code, [place])
         else:
             if fields:
-                found.lines.append(first_line + at)
+                starts.append(first_line + at)
                 for role, position in layout.wanted.items():
-                    found.columns[role].append(fields[position])
+                    columns[role].append(fields[position])
         at += taken
-    found.taken = at
-    return found
+    return columns, starts, at, rest
 
 
 def record(lines: list[bytes], at: int, separator: str, last: bool) -> tuple[list[bytes], int]:

@@ -10,6 +10,8 @@ import polars as pl
 
 from sdgar.data.numbers import COUNTS
 
+Times = tuple[pl.Series, pl.Series]
+"""Times in microseconds since 1970, missing if a value is no time, and which are out of range."""
 _FINER_FROM = tuple(bound for bound, _ in COUNTS)
 """The count from which on a number is of the next finer unit."""
 _MICROS = (*(micros for _, micros in COUNTS), 1)
@@ -26,16 +28,6 @@ _SPELLINGS = (
     "%Y-%m-%d %H:%M",
     "%Y-%m-%d",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Times in microseconds, null if a value is no time, and which of them are out of range."""
-
-    micros: pl.Series
-    """The times in microseconds since 1970."""
-    out_of_range: pl.Series
-    """True for a time that is out of range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +135,8 @@ def _from_numbers(counts: pl.Series, usual: int) -> Times:
         odd |= count >= _FINER_FROM[usual]
     frame = counts.to_frame("count")
     times = frame.select(micros=pl.when(odd).then(0).otherwise(micros), odd=odd)
-    return Times(times["micros"], times["odd"])
+    return times["micros"], times["odd"]
 
 
 def _in_range(micros: pl.Series) -> Times:
-    return Times(micros, (micros < 0) | (micros >= YEAR_10000))
+    return micros, (micros < 0) | (micros >= YEAR_10000)
