@@ -55,7 +55,7 @@ def test_an_argument_a_call_or_the_environment_turns_it_off(data, monkeypatch, c
     monkeypatch.delenv("SDGAR_VERBOSE")
     model.fit(data, verbose=False)
     sdgar.read(ROWS, verbose=False)
-    monkeypatch.setattr(progress._setting, "on", None)
+    monkeypatch.setattr(progress, "_on", None)
     sdgar.set_verbose(False)
     model.fit(data)
     assert capsys.readouterr().err == ""

@@ -47,13 +47,12 @@ def test_every_public_name_has_an_example_that_is_true(name, tmp_path, monkeypat
     monkeypatch.setattr(SYSTEMS, "_own", {})  # an example makes a system
     # The compiled engines take seconds to compile, and are tested elsewhere.
     monkeypatch.setattr(choose, "FUSED", dict.fromkeys(choose.FUSED, "eager"))
-    before = sdgar.show.progress._setting.on
+    monkeypatch.setattr(sdgar.show.progress, "_on", None)
     own, *methods = _examples(name)
     assert own.examples, f"sdgar.{name} has no example"
     said: list[str] = []
     for test in (own, *(one for one in methods if _runs_it()[one.docstring] == name)):
         doctest.DocTestRunner().run(test, out=said.append)
-    sdgar.show.progress._setting.on = before
     assert not said, "".join(said)
 
 

@@ -15,14 +15,14 @@ GREATEST = 1e30
 """The bound of numbers such as rates and penalties, whose products must stay within float32."""
 
 
-def at_least(name: str, value: Any, least: int, *, code: str = "bad_setting") -> int:
+def at_least(name: str, value: Any, least: int) -> int:
     """Return ``value`` if it is an integer of at least ``least``, and of 32 bits."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise UsageError(
-            f"{name} must be an integer of at least {least}, got {value!r}.", code=code
+            f"{name} must be an integer of at least {least}, got {value!r}.", code="bad_setting"
         )
     if int(value) > MOST:
-        raise UsageError(f"{name} must be at most {MOST:,}, got {value!r}.", code=code)
+        raise UsageError(f"{name} must be at most {MOST:,}, got {value!r}.", code="bad_setting")
     return int(value)
 
 

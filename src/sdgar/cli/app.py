@@ -15,16 +15,10 @@ from sdgar._version import __version__
 from sdgar.cli.commands import CommandGroup
 from sdgar.cli.console import Screen, warnings_on
 from sdgar.cli.pages import SETTINGS
-from sdgar.errors import (
-    ResourceError,
-    SdgarError,
-    StoppedError,
-    UsageError,
-    did_you_mean,
-    exhausted,
-)
+from sdgar.errors import SdgarError, StoppedError, UsageError, did_you_mean, exhausted
 from sdgar.show import progress
 from sdgar.show.printed import command
+from sdgar.storage.files import disk_error
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -97,7 +91,7 @@ def answer(interrupted: Callable[[], bool]) -> int:
         except typer.Abort:
             return 130
         except OSError as error:
-            return _fail(screen, _refused(error))
+            return _fail(screen, disk_error(error.filename or "a file", error))
         except Exception as error:
             if interrupted():
                 raise
@@ -132,13 +126,4 @@ def _usage(mistake: Any) -> UsageError:
         text = f"{command} has no option {wrong}.{near}".rstrip(".")
     return UsageError(
         f"{text}{'' if text.endswith('?') else '.'} See {command} --help.", code="usage"
-    )
-
-
-def _refused(error: OSError) -> ResourceError:
-    """Turn a refusal of the operating system into an error of ours, which names the path."""
-    where = "" if error.filename is None else f"{error.filename}: "
-    return ResourceError(
-        f"{where}{error.strerror or error}. Check the path and its permissions.",
-        code="file_access",
     )

@@ -7,6 +7,7 @@ must stay words. Both rules are here, and nowhere else.
 
 from __future__ import annotations
 
+import functools
 import html
 import os
 import shlex
@@ -19,22 +20,16 @@ _JOINERS = "\u200c\u200d"
 """Two characters that join letters and emoji, and move nothing."""
 
 
-class _Shown(dict[int, str]):
-    """A table from each character to the text that is shown for it."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        hidden = unicodedata.category(character) in _HIDDEN and character not in _JOINERS
-        self[code] = repr(character)[1:-1] if hidden else character
-        return self[code]
-
-
-_SHOWN = _Shown()
+@functools.cache
+def _shown(character: str) -> str:
+    """Return the text that is shown for a character."""
+    hidden = unicodedata.category(character) in _HIDDEN and character not in _JOINERS
+    return repr(character)[1:-1] if hidden else character
 
 
 def visible(text: str) -> str:
     """Return the text with an escape for every character that is not visible by itself."""
-    return text if text.isprintable() else text.translate(_SHOWN)
+    return text if text.isprintable() else "".join(map(_shown, text))
 
 
 def visible_lines(text: str) -> str:

@@ -35,16 +35,8 @@ Show = Callable[[str, int, int], None]
 OnStep = Callable[[Any, Any], None]
 """A function that is called after each epoch, with the name of the pass and the record."""
 
-
-class _Setting:
-    """The setting for calls without ``verbose``."""
-
-    def __init__(self) -> None:
-        self.on: bool | None = None
-        """True or False once it is set; None leaves it to the environment."""
-
-
-_setting = _Setting()
+_on: bool | None = None
+"""The setting for calls without ``verbose``; None leaves it to the environment."""
 
 
 def set_verbose(on: bool) -> None:
@@ -55,25 +47,27 @@ def set_verbose(on: bool) -> None:
     """
     if not isinstance(on, bool):
         raise UsageError(f"verbose must be True or False, got {on!r}.", code="bad_setting")
-    _setting.on = on
+    global _on
+    _on = on
 
 
 @contextmanager
 def silenced() -> Iterator[None]:
     """Show nothing within this block, as the caller has its own screen."""
-    before, _setting.on = _setting.on, False
+    global _on
+    before, _on = _on, False
     try:
         yield
     finally:
-        _setting.on = before
+        _on = before
 
 
 def is_verbose(verbose: bool | None) -> bool:
     """Return whether a call shows its progress; by default child processes show none."""
     if verbose is not None:
         return bool(verbose)
-    if _setting.on is not None:
-        return _setting.on
+    if _on is not None:
+        return _on
     import multiprocessing  # here, as commands that only show help need none of it
 
     return _environment() and multiprocessing.current_process().name == "MainProcess"

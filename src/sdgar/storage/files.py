@@ -66,7 +66,7 @@ def make_parent(path: Path) -> None:
         raise disk_error(path.parent, error) from error
 
 
-def disk_error(path: Path, error: OSError) -> ResourceError:
+def disk_error(path: Path | str, error: OSError) -> ResourceError:
     """Build the error for a file that cannot be read or written, with what to do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(
