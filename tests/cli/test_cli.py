@@ -24,7 +24,6 @@ from sdgar.engines.protocol import Coverage
 from sdgar.machine import cores
 from sdgar.parts import SAMPLERS
 from sdgar.recommend.recommender import load
-from sdgar.systems.recipe import recipe_of
 
 SMALL = Shape(users=120, items=80, interactions=2400, concentration=0.15, ids="text")
 QUICK = ("--set", "epochs=6", "--set", "early_stopping__every=3", "--set", "batch_size=512")
@@ -184,17 +183,6 @@ def test_evaluate_repeats_the_numbers_of_train(events):
         second = result_of(sdgar("evaluate", out, "--test", test, "--json", *extra))
         assert second["test"] == first["test"]
         assert second["most_popular"] == first["most_popular"]
-
-
-def test_most_popular_is_a_system_like_any_other(events, trained):
-    out = events / "popular"
-    result = result_of(
-        sdgar("train", events / "events.csv", "--system", "popular", "--out", out, "--json")
-    )
-    assert result["test"] == result["most_popular"]
-    assert set(result) == set(trained[1])
-    assert result["positives_per_second"] > 0
-    assert result_of(sdgar("recommend", out, "--user", "user-0001", "--json"))
 
 
 def test_recommend_gives_k_unseen_items_as_a_table_as_json_and_as_a_file(trained, events):
@@ -482,18 +470,6 @@ def test_features_of_items_and_users_come_from_tables(events, tmp_path):
     refuses("no item of the events has a row in", *words)
 
 
-def test_a_system_is_composed_of_named_parts(events, tmp_path):
-    words = ("train", events / "events.csv", "--out", tmp_path / "run", *QUICK, "--json")
-    parts = ("--discriminator", "lightgcn", "--sampler", "decomposable", "--objective", "sdsoftmax")
-    done = sdgar(*words, *parts, "--set", "discriminator__layers=1", "--set", "dim=8")
-    result = result_of(done)
-    assert (result["system"], result["engine"]) == ("composed", "eager")
-    about = json.loads((tmp_path / "run" / "manifest.json").read_text())["about"]
-    assert about["hyper_parameters"]["discriminator__layers"] == 1
-    first = next(iter(pl.read_csv(events / "events.csv")["user_id"]))
-    assert sdgar("recommend", tmp_path / "run", "--user", first).returncode == 0
-
-
 def test_own_parts_are_imported_first(events, tmp_path):
     (tmp_path / "my_parts.py").write_text(
         "import sdgar\n"
@@ -541,15 +517,3 @@ def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_pat
         refuses(said, "recommend", run, "--user", user, *more)
     done = sdgar("evaluate", run, "--test", events / "events.csv", "--json")
     assert result_of(done)["users"] > 0
-
-
-def test_the_bar_of_a_training_knows_the_epochs_that_a_rule_decides():
-    from sdgar.runs.run import loop_of
-    from sdgar.systems.sdsoftmax import SDSoftmax
-
-    many = generate(
-        Shape(users=2_000, items=1_500, interactions=260_000, concentration=0.2), seed=0
-    )
-    assert len(many) >= 250_000
-    assert loop_of(recipe_of(SDSoftmax()).settled(many)).epochs == 8
-    assert loop_of(recipe_of(SDSoftmax()).settled(many[:1000])).epochs == 12

@@ -175,13 +175,6 @@ def test_without_a_terminal_a_plain_line_says_how_far_the_work_is(monkeypatch, t
     assert ("bpr seed 0: epoch 2 of at most 200, loss 0.5000\n" in out.getvalue()) == (not terminal)
 
 
-def test_what_has_no_epochs_shows_no_table_of_epochs(tmp_path):
-    done = sdgar("train", events(tmp_path), "--system", "popular", "--out", tmp_path / "run")
-    assert done.returncode == 0
-    assert "loss" not in done.stdout
-    assert "engine  counting: it has no epochs" in done.stdout
-
-
 @pytest.mark.parametrize("words", [(), ("tune",), ("data",), ("data", "stats")])
 def test_commands_on_every_level_take_h(words):
     done = sdgar(*words, "-h")
@@ -237,15 +230,6 @@ def test_a_comparison_is_sorted_by_the_metric_that_is_named_and_one_seed_settles
     assert "p of these runs" in done.stderr
     next_line = next(line for line in done.stderr.splitlines() if line.startswith("next"))
     assert ("--metric recall@3" in next_line) == (reported["systems"][0]["system"] == "bpr")
-
-
-def test_a_comparison_says_which_test_rows_were_left_out(tmp_path):
-    for name, text in (("train", "u1,a\nu1,b\nu2,a\nu2,c\n"), ("test", "u1,c\nu2,b\nnew,a\n")):
-        (tmp_path / f"{name}.csv").write_text("user,item\n" + text)
-    words = ("--test", tmp_path / "test.csv", "--systems", "popular")
-    done = sdgar("compare", tmp_path / "train.csv", *words, "--explain-metrics")
-    assert "1 test rows of 1 users that training never saw are left out" in done.stdout
-    assert DEFINITIONS["hit"] in done.stdout
 
 
 def test_the_picture_of_a_comparison_has_paired_differences_with_intervals():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
 import fsspec
 import numpy as np
 import polars as pl
@@ -183,34 +185,18 @@ def test_what_goes_wrong_there_is_named_without_secrets(error, code, said, monke
     assert "hush" not in str(found.value)
 
 
-class Broken:
-    """A file that reads half of a block, and then fails."""
-
-    def __init__(self, error):
-        self.error, self.reads = error, 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def read(self, size):
-        self.reads += 1
-        if self.reads > 1:
-            raise self.error
-        return b"half of it"
-
-    def write(self, block):
-        raise self.error
-
-    def close(self):
-        pass
+def broken(error):
+    """Return a file that reads half of a block, and then fails."""
+    file = MagicMock()
+    file.__enter__.return_value = file
+    file.read.side_effect = [b"half of it", error]
+    file.write.side_effect = error
+    return file
 
 
 def test_a_connection_that_is_cut_leaves_nothing_that_passes_for_whole(shards, cache, monkeypatch):
     opened = Shards.open("memory://bucket/events.shards")
-    monkeypatch.setattr(type(MEMORY), "open", lambda *a, **o: Broken(ConnectionResetError()))
+    monkeypatch.setattr(type(MEMORY), "open", lambda *a, **o: broken(ConnectionResetError()))
     with pytest.raises(ResourceError, match="cannot be reached"):
         opened[0].items_E  # noqa: B018
     assert not [path for path in cache.rglob("*") if "items" in path.name]
@@ -218,7 +204,7 @@ def test_a_connection_that_is_cut_leaves_nothing_that_passes_for_whole(shards, c
 
 def test_a_full_disk_here_is_distinguished_from_trouble_there(cache, monkeypatch):
     put(ROWS)
-    full = Broken(OSError(28, "No space left on device"))
+    full = broken(OSError(28, "No space left on device"))
     monkeypatch.setattr(fsspec.spec, "open", lambda *_: full, raising=False)
     with pytest.raises(ResourceError) as found:
         remote.fetched("memory://bucket/logs/a.csv")
