@@ -302,21 +302,6 @@ def test_citeulike_is_prepared_from_its_raw_file(shared_data, tmp_path):
     assert stats["interactions"] == 134_860
 
 
-@pytest.mark.parametrize(
-    ("files", "users", "items", "interactions"),
-    [
-        (("gowalla/train.parquet", "gowalla/test.parquet"), 29_858, 40_988, 1_027_464),
-        (("citeulike-t/train.parquet", "citeulike-t/test.parquet"), 7_947, 25_584, 134_860),
-        (("movielens-10m/interactions.parquet",), 60_655, 8_641, 2_105_971),
-    ],
-)
-def test_the_papers_data_sets_have_their_published_sizes(
-    shared_data, files, users, items, interactions
-):
-    found = result_of(sdgar("data", "stats", *(shared_data / f for f in files), "--json"))
-    assert (found["users"], found["items"], found["interactions"]) == (users, items, interactions)
-
-
 def test_what_training_never_saw_is_counted_and_reported(events, tmp_path):
     frame = pl.read_parquet(events / "test.parquet")
     strangers = pl.DataFrame({"user_id": ["nobody", "user-0001"], "item_id": ["item-0001", "new"]})

@@ -19,6 +19,8 @@ import pytest
 from sdgar.data.readers import BadRows, ReadOptions, inputs, read_files
 from sdgar.errors import DataError, ResourceError, UsageError
 
+from .conftest import Load
+
 GOOD = b"user,item\n1,2\n3,4\n"
 GZIPPED = gzip.compress(b"user,item\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(9999)))
 ZIPPED = bytes(pa.Codec("zstd").compress(GOOD * 1000, asbytes=True))
@@ -93,12 +95,12 @@ USAGE = ("missing_column", "threshold_required", "unknown_format")
 
 
 @pytest.mark.parametrize("case", WHOLE_FILES, ids=lambda case: f"{case[0]} {case[2]}")
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, case: tuple[Any, ...]) -> None:
+def test_a_file_that_cannot_be_read_is_refused(
+    load: Load, tmp_path: Path, case: tuple[Any, ...]
+) -> None:
     name, content, code, message, *options = case
-    path = tmp_path / name
-    path.write_bytes(content)
     with pytest.raises(UsageError if code in USAGE else DataError) as caught:
-        read_files([path], ReadOptions(**(options[0] if options else {})))
+        load(content, name, **(options[0] if options else {}))
     assert caught.value.code == code
     assert message in str(caught.value)
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
@@ -150,19 +152,17 @@ ROWS: list[tuple[Any, ...]] = [
 
 @pytest.mark.parametrize("case", ROWS, ids=lambda case: f"{case[1]} {case[3]}")
 def test_a_row_that_cannot_be_used_is_refused_with_its_place(
-    tmp_path: Path, case: tuple[Any, ...]
+    load: Load, case: tuple[Any, ...]
 ) -> None:
     content, code, line, value, *more = case
     options = more[0] if more else {}
-    path = tmp_path / "x.csv"
-    path.write_bytes(content)
     with pytest.raises(BadRows) as caught:
-        read_files([path], ReadOptions(**options))
+        load(content, **options)
     (problem,) = caught.value.problems
     assert problem.code == code
     assert problem.places[0].row == line
     assert problem.places[0].value.startswith(value)
-    allowed = read_files([path], ReadOptions(**options, allow_bad_rows=True)).interactions.account
+    allowed = load(content, **options, allow_bad_rows=True).interactions.account
     assert allowed.rejected == {code: problem.count}
 
 
@@ -182,50 +182,44 @@ def test_a_row_that_cannot_be_used_is_refused_with_its_place(
     ids=["cut", "list", "surrogate", "encoding", "absent", "null", "digits", "deep", "long"],
 )
 def test_a_bad_line_of_json_is_refused_with_its_place(
-    tmp_path: Path, line: bytes, code: str, detail: str
+    load: Load, line: bytes, code: str, detail: str
 ) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b'{"user": 1, "item": "a"}\n\n' + line)
     with pytest.raises(BadRows) as caught:
-        read_files([path])
+        load(b'{"user": 1, "item": "a"}\n\n' + line, "x.jsonl")
     (problem,) = caught.value.problems
     assert (problem.code, problem.places[0].row) == (code, 3)
     assert detail in problem.places[0].detail
 
 
-def test_a_bad_row_of_parquet_is_refused_with_its_row(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    path.write_bytes(parquet(user=[1, None, 3], item=["a", "b", "c\0"], plays=[1.0, 1.0, 1.0]))
+def test_a_bad_row_of_parquet_is_refused_with_its_row(load: Load) -> None:
+    rows = parquet(user=[1, None, 3], item=["a", "b", "c\0"], plays=[1.0, 1.0, 1.0])
     with pytest.raises(BadRows, match=r"x\.parquet, row 2, column user: ''") as caught:
-        read_files([path])
+        load(rows, "x.parquet")
     assert [(p.code, p.places[0].row) for p in caught.value.problems] == [
         ("missing_user", 2),
         ("nul_byte", 3),
     ]
 
 
-def test_an_unclosed_quote_costs_one_line_however_long_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_bytes(b'user,item\n0,"5\n' + b"".join(b"%d,7\n" % i for i in range(200_000)))
-    rows = read_files([path], ReadOptions(allow_bad_rows=True)).interactions.account
+def test_an_unclosed_quote_costs_one_line_however_long_the_file(load: Load) -> None:
+    lines = b"".join(b"%d,7\n" % i for i in range(200_000))
+    rows = load(b'user,item\n0,"5\n' + lines, allow_bad_rows=True).interactions.account
     assert (rows.kept, rows.rejected) == (200_000, {"unterminated_quote": 1})
 
 
-def test_a_line_of_many_megabytes_is_not_held(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv.gz"
-    path.write_bytes(gzip.compress(GOOD + b"a" * (100 << 20) + b"\n5,6\n", compresslevel=1))
+def test_a_line_of_many_megabytes_is_not_held(load: Load) -> None:
+    content = gzip.compress(GOOD + b"a" * (100 << 20) + b"\n5,6\n", compresslevel=1)
     tracemalloc.start()
-    rows = read_files([path], ReadOptions(allow_bad_rows=True)).interactions.account
+    rows = load(content, "x.csv.gz", allow_bad_rows=True).interactions.account
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (rows.kept, rows.rejected) == (3, {"line_too_long": 1})
     assert peak < 80 << 20
 
 
-def test_gzip_members_are_concatenated(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv.gz"
-    path.write_bytes(gzip.compress(GOOD) + gzip.compress(b"5,6\n") + b"\0" * 512)
-    assert read_files([path]).interactions.account.kept == 3
+def test_gzip_members_are_concatenated(load: Load) -> None:
+    members = gzip.compress(GOOD) + gzip.compress(b"5,6\n") + b"\0" * 512
+    assert load(members, "x.csv.gz").interactions.account.kept == 3
 
 
 @pytest.mark.parametrize(
@@ -239,23 +233,19 @@ def test_gzip_members_are_concatenated(tmp_path: Path) -> None:
     ids=["plain named gz", "gzip named csv", "zstd named csv"],
 )
 def test_the_first_bytes_decide_on_the_compression(
-    tmp_path: Path, name: str, content: bytes, note: str
+    load: Load, name: str, content: bytes, note: str
 ) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    loaded = read_files([path])
+    loaded = load(content, name)
     assert loaded.interactions.account.kept == 2
     assert f"is {note}, whatever its name says" in loaded.notes[0]
 
 
-def test_invalid_utf8_in_parquet_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
+def test_invalid_utf8_in_parquet_is_refused(load: Load) -> None:
     text = pa.Array.from_buffers(
         pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, 1)), pa.py_buffer(b"\xff")]
     )
-    path.write_bytes(parquet(user=text, item=[1]))
     with pytest.raises(DataError) as caught:
-        read_files([path])
+        load(parquet(user=text, item=[1]), "x.parquet")
     assert caught.value.code == "bad_parquet"
 
 
@@ -357,17 +347,13 @@ def test_a_file_that_may_not_be_read_is_a_resource_error(
         read_files([path])
 
 
-def test_a_disk_that_fails_is_a_resource_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fails_is_a_resource_error(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(5, "Input/output error")
 
-    path = tmp_path / "x.parquet"
-    path.write_bytes(parquet(user=[1], item=[2]))
     monkeypatch.setattr(pl, "read_parquet", fail)
     with pytest.raises(ResourceError, match=r"x\.parquet: Input/output error"):
-        read_files([path])
+        load(parquet(user=[1], item=[2]), "x.parquet")
 
 
 def test_a_loop_of_links_is_a_resource_error(tmp_path: Path) -> None:

@@ -12,28 +12,20 @@ from sdgar.errors import DataError, UsageError
 
 
 @pytest.mark.parametrize(
-    ("names", "user", "item", "time", "weight"),
+    ("names", "wanted"),
     [
-        ("user_id item_id ts", "user_id", "item_id", "ts", None),
-        ("UserID MovieID Timestamp", "UserID", "MovieID", "Timestamp", None),
-        (
-            "user_id:token item_id:token timestamp:float",
-            "user_id:token",
-            "item_id:token",
-            "timestamp:float",
-            None,
-        ),
-        ("customer-id asin unixReviewTime", "customer-id", "asin", "unixReviewTime", None),
-        ("visitorid event itemid", "visitorid", "itemid", None, None),
-        ("userID artistID weight", "userID", "artistID", None, "weight"),
-        ("plays song_id remark uid", "uid", "song_id", None, "plays"),
+        ("user_id item_id ts", "user_id item_id ts -"),
+        ("UserID MovieID Timestamp", "UserID MovieID Timestamp -"),
+        ("user:token item:token time:float", "user:token item:token time:float -"),
+        ("customer-id asin unixReviewTime", "customer-id asin unixReviewTime -"),
+        ("visitorid event itemid", "visitorid itemid - -"),
+        ("userID artistID weight", "userID artistID - weight"),
+        ("plays song_id remark uid", "uid song_id - plays"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "-",
 )
-def test_names_people_use_are_known(
-    names: str, user: str, item: str, time: str | None, weight: str | None
-) -> None:
+def test_names_people_use_are_known(names: str, wanted: str) -> None:
     columns, _ = resolve(names.split(), ReadOptions())
+    user, item, time, weight = (None if name == "-" else name for name in wanted.split())
     assert (columns.user, columns.item, columns.time) == (user, item, time)
     assert columns.weight is None
     assert columns.offered == (() if weight is None else (weight,))
@@ -61,6 +53,9 @@ def test_two_columns_like_a_time_are_not_used_and_noted() -> None:
     assert "date and ts are all named like a time" in notes[0]
 
 
+GRADE = {"rating": "grade", "min_rating": "unset"}
+
+
 @pytest.mark.parametrize(
     ("names", "options", "code", "message"),
     [
@@ -74,12 +69,7 @@ def test_two_columns_like_a_time_are_not_used_and_noted() -> None:
         ("user item", {"user": "item"}, "missing_column", "which column is the item"),
         ("user item", {"user": "item", "item": "item"}, "same_column", "both the user and the"),
         ("user item stars", {"min_rating": "unset"}, "threshold_required", "--weight-column stars"),
-        (
-            "user item grade",
-            {"rating": "grade", "min_rating": "unset"},
-            "threshold_required",
-            "--min-rating none",
-        ),
+        ("user item grade", GRADE, "threshold_required", "--min-rating none"),
         ("user item stars score", {}, "ambiguous_column", "stars and score"),
         ("user item", {"min_rating": 3}, "missing_column", "--rating-column NAME"),
         ("user item stars score", {"min_rating": 3}, "ambiguous_column", "stars and score"),

@@ -6,8 +6,8 @@ import csv
 import gzip
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,24 +15,12 @@ import pyarrow as pa
 import pytest
 
 from sdgar.data.interactions import Interactions
-from sdgar.data.readers import BadRows, LoadedRows, ReadOptions, read_files
+from sdgar.data.readers import BadRows, ReadOptions, read_files
 from sdgar.errors import DataError
 
-Load = Callable[..., LoadedRows]
+from .conftest import Load
 
 PLAIN = "user,item\n1,10\n1,11\n2,10\n"
-
-
-@pytest.fixture
-def load(tmp_path: Path) -> Load:
-    """Write one file and read it."""
-
-    def write_and_read(content: str | bytes, name: str = "x.csv", **options: object) -> LoadedRows:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return read_files([path], ReadOptions(**options))  # type: ignore[arg-type]
-
-    return write_and_read
 
 
 def pairs(interactions: Interactions) -> set[tuple[object, object]]:
@@ -229,37 +217,38 @@ def test_equal_duplicates_collapse_and_are_counted(load: Load) -> None:
     assert (rows.read, rows.kept, rows.duplicates) == (1000, 1, 999)
 
 
-def test_a_zero_weight_is_filtered_not_rejected(load: Load) -> None:
-    content = "user,item,plays\n1,2,0\n1,3,-0.0\n1,4,0e5\n1,5,1\n"
-    assert load(content).interactions.account.kept == 4  # not played is still bought
-    rows = load(content, weight="plays").interactions.account
-    assert (rows.kept, rows.filtered) == (1, {"zero_weight": 3})
+GRADED = "user,item,{}\n1,2,3.5\n1,3,4\n1,4,5\n"
+PLAYED = "user,item,plays\n1,2,0\n1,3,-0.0\n1,4,0e5\n1,5,1\n"
 
 
-def test_ratings_below_the_threshold_are_filtered(load: Load) -> None:
-    ratings = "user,item,rating\n1,2,3.5\n1,3,4\n1,4,5\n"
-    kept = load(ratings, min_rating=4).interactions
-    assert kept.items.values.tolist() == [3, 4]
-    assert kept.account.filtered == {"rating_below_4": 1}
-    assert kept.weight_E is None
-
-
-def test_ratings_can_be_ignored_or_be_weights(load: Load) -> None:
-    ratings = "user,item,rating\n1,2,3.5\n1,3,4\n"
-    assert load(ratings, min_rating=None).interactions.weight_E is None
-    weighted = load(ratings, weight="rating").interactions
-    assert weighted.weight_E.tolist() == [3.5, 4]
+@pytest.mark.parametrize(
+    ("content", "options", "items", "weights", "filtered"),
+    [
+        (PLAYED, {}, [2, 3, 4, 5], None, {}),  # not played is still bought
+        (PLAYED, {"weight": "plays"}, [5], [1], {"zero_weight": 3}),
+        (GRADED, {"min_rating": 4}, [3, 4], None, {"rating_below_4": 1}),
+        (GRADED, {"min_rating": None}, [2, 3, 4], None, {}),
+        (GRADED, {"weight": "rating"}, [2, 3, 4], [3.5, 4, 5], {}),
+        (GRADED, {"weight": "rating", "min_rating": 5}, [4], [5], {"rating_below_5": 2}),
+    ],
+)
+def test_weights_and_ratings_are_used_as_options_say(
+    load: Load,
+    content: str,
+    options: dict[str, Any],
+    items: list[int],
+    weights: list[float] | None,
+    filtered: dict[str, int],
+) -> None:
+    kept = load(content.format("rating"), **options).interactions
+    assert kept.items.values.tolist() == items
+    assert kept.account.filtered == filtered
+    assert (None if kept.weight_E is None else kept.weight_E.tolist()) == weights
 
 
 def test_a_rating_of_any_name_can_be_named(load: Load) -> None:
-    loaded = load("user,item,grade\n1,2,3\n1,3,5\n", min_rating=4, rating="grade")
-    assert loaded.interactions.items.values.tolist() == [3]
-
-
-def test_a_rating_can_be_both_threshold_and_weight(load: Load) -> None:
-    loaded = load("user,item,stars\n1,2,3\n1,3,5\n", min_rating=4, weight="stars")
-    assert loaded.columns.rating == loaded.columns.weight == "stars"
-    assert loaded.interactions.items.values.tolist() == [3]
+    kept = load(GRADED.format("grade"), min_rating=4, rating="grade").interactions
+    assert kept.items.values.tolist() == [3, 4]
 
 
 # Times

@@ -533,17 +533,6 @@ def test_times_with_every_spelling_of_utc_are_the_same_moment(tmp_path: Path, zo
     assert set(data.time_E.tolist()) == {1_420_106_400_000_000}
 
 
-def test_a_movielens_file_is_trained_on_from_the_command_line(tmp_path: Path) -> None:
-    rows = "".join(f"{u}::{i}::5::{978300760 + u * i}\n" for u in range(9) for i in range(u, u + 5))
-    (tmp_path / "ratings.dat").write_text(rows)
-    done = sdgar(
-        "train", tmp_path / "ratings.dat", "--delimiter", "::", "--columns",
-        "user,item,rating,timestamp", "--min-rating", "4", "--system", "popular",
-        "--out", tmp_path / "run", "--max-uncompressed", "1M",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_table_of_features_may_have_two_marks_and_a_bad_row_is_named(tmp_path: Path) -> None:
     path = tmp_path / "movies.dat"
     path.write_text("film::title::genre\n1::Toy Story::Animation|Comedy\n2::Heat: a film::Crime\n")
