@@ -35,19 +35,19 @@ def length(name: str, value: Any) -> int:
 
 def not_negative(name: str, value: Any) -> float:
     """Return ``value`` if it is a number of at least 0 that float32 sums can hold."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < GREATEST:
-        raise UsageError(
-            f"{name} must be a number of at least 0 and below {GREATEST:g}, got {value!r}.",
-            code="bad_setting",
-        )
-    return float(value)
+    return _below(name, value, GREATEST)
 
 
 def below_one(name: str, value: Any) -> float:
     """Return ``value`` if it is a number of at least 0 and below 1."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1:
+    return _below(name, value, 1)
+
+
+def _below(name: str, value: Any, bound: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < bound:
         raise UsageError(
-            f"{name} must be a number of at least 0 and below 1, got {value!r}.", code="bad_setting"
+            f"{name} must be a number of at least 0 and below {bound:g}, got {value!r}.",
+            code="bad_setting",
         )
     return float(value)
 

@@ -68,12 +68,6 @@ def test_a_package_with_a_table_that_cannot_be_loaded_is_named(monkeypatch):
         commands.registered()
 
 
-@pytest.mark.parametrize("package", ["cli", "serve/commands", "scale/commands", "lab/commands"])
-def test_no_file_of_the_command_line_is_long(package):
-    for path in (Path(sdgar.__file__).parent / package).rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 350, path.name
-
-
 def test_train_has_few_parameters_and_a_short_first_page():
     from sdgar.cli.train import train
 

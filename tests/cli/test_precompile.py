@@ -25,6 +25,11 @@ def note():
     path.unlink(missing_ok=True)
 
 
+@pytest.fixture(autouse=True)
+def several_cores(monkeypatch):
+    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
+
+
 def job(system: str = "bpr", device: str = "cpu", shards: object = None) -> SimpleNamespace:
     return SimpleNamespace(system=system, settings=SMALL, device=device, shards=shards)
 
@@ -60,7 +65,6 @@ def test_no_process_is_started_where_it_is_of_no_use(
 
 
 def test_no_process_is_started_for_what_is_compiled(note, monkeypatch):
-    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
     monkeypatch.setattr(subprocess, "Popen", None)
     note.parent.mkdir(parents=True, exist_ok=True)
     note.touch()
@@ -71,14 +75,12 @@ def test_where_no_process_can_be_started_training_goes_on(note, monkeypatch):
     def full(*args: object, **more: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
     monkeypatch.setattr(subprocess, "Popen", full)
     with precompile.Precompiler("bpr", "auto", "auto").compiling(job()):
         pass
 
 
 def test_the_process_ends_with_the_job(note, monkeypatch):
-    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
     helper = precompile.Precompiler("bpr", "auto", "auto")
     process = helper._process
     with helper.compiling(job()):
@@ -96,7 +98,6 @@ def test_a_command_that_is_refused_leaves_no_process(note, monkeypatch, tmp_path
         started.append(start(*args, **more))
         return started[-1]
 
-    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
     monkeypatch.setattr(precompile.subprocess, "Popen", seen)
     words = ["sdgar", "train", "absent.csv", "--out", str(tmp_path / "run"), "--system", "bpr"]
     monkeypatch.setattr(sys, "argv", words)
@@ -107,7 +108,6 @@ def test_a_command_that_is_refused_leaves_no_process(note, monkeypatch, tmp_path
 
 
 def test_a_training_that_fails_is_not_noted(note, monkeypatch):
-    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
     with (
         pytest.raises(ValueError, match="no rows"),
         precompile.Precompiler("bpr", "auto", "cpu").compiling(job()),
@@ -125,7 +125,6 @@ def test_a_process_without_a_job_ends(sent):
 
 
 def test_a_job_on_shards_lets_the_process_go(note, monkeypatch):
-    monkeypatch.setattr(precompile, "_several_cores", lambda: True)
     helper = precompile.Precompiler("bpr", "auto", "auto")
     with helper.compiling(job(shards={})):
         assert helper._process.wait(timeout=120) == 0

@@ -56,6 +56,8 @@ def test_ids_come_out_as_they_went_in(raw):
 def test_an_integer_is_found_by_its_plain_spelling_only():
     ids = Ids(np.array([7, 17]))
     assert ids.index_of(["7", "17", "007", "7.0", " 7", "+7"]).tolist() == [0, 1, -1, -1, -1, -1]
+    assert ids.index_of([7, 2**63, -1, 2**80, True, 17.0]).tolist() == [0, -1, -1, -1, -1, -1]
+    assert ids.index_of([2**63, 17]).tolist() == [-1, 1]
     assert Ids(np.array(["007", "7"], object)).index_of([7, "007"]).tolist() == [1, 0]
 
 

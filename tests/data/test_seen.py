@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import sdgar
-from sdgar.cli.app import app
 from sdgar.data import splits
 from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
 from sdgar.data.merge import merge
 from sdgar.data.readers import ReadOptions, read_frame
 from sdgar.errors import UsageError
-from sdgar.storage.sealed import DamagedError, seals, with_seal
+from sdgar.storage.sealed import DamagedError
+
+from ..cli.test_cli import sdgar as command
+from ..recommend.test_artifact import change_tensors
 
 RATED = {
     "user": ["a", "a", "a", "b", "b", "c", "c", "d"],
@@ -98,12 +97,10 @@ def test_test_rows_are_read_with_the_threshold_of_the_training_rows(tmp_path):
     for name, some in (("train.csv", rows[::2]), ("test.csv", [r for r in rows[1::2] if r[2] < 5])):
         lines = ["user,item,stars", *(",".join(map(str, row)) for row in some)]
         (tmp_path / name).write_text("\n".join(lines))
-    done = CliRunner().invoke(
-        app, ["train", str(tmp_path / "train.csv"), "--test", str(tmp_path / "test.csv"),
-              "--system", "popular", "--out", str(tmp_path / "run")],
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert done.output.count("pairs rated below 4 are not") == 2
+    words = ("--test", tmp_path / "test.csv", "--system", "popular", "--out", tmp_path / "run")
+    done = command("train", tmp_path / "train.csv", *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("pairs rated below 4 are not") == 2
 
 
 @pytest.mark.parametrize("file", ["x.csv", "x.parquet"])
@@ -151,17 +148,9 @@ def test_what_was_seen_can_still_be_a_test_row(data):
 
 
 def test_damage_to_what_was_seen_is_noticed(data, tmp_path):
-    import safetensors.numpy
-
     folder = sdgar.EASE(device="cpu").fit(data).save(tmp_path / "model")
-    path = folder / "history.safetensors"
-    tensors = safetensors.numpy.load_file(path)
-    tensors["seen_items_E"][0] = 99
-    path.write_bytes(safetensors.numpy.save(tensors))
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["seal"]
-    manifest["files"] |= seals({path.name: path.read_bytes()})
-    (folder / "manifest.json").write_text(json.dumps(with_seal(manifest)))
+    beyond = np.array([1, 99], np.int32)
+    change_tensors(folder, "history.safetensors", lambda t: t.update(seen_items_E=beyond))
     with pytest.raises(DamagedError, match="outside the catalogue"):
         sdgar.load(folder)
 

@@ -33,7 +33,7 @@ from sdgar.training.checkpoint_file import as_json
 from sdgar.training.records import EpochRecord
 
 from ..cli.test_cli import Done, sdgar
-from ..recommend.test_artifact import a_model, change_tensors, same
+from ..recommend.test_artifact import a_model, change_tensors, edit_manifest, same
 from ..training.test_checkpoint import CPU, IDENTITY, a_checkpoint, kept_in, rewrite_loop
 from .cases import Case, check, refused, table
 
@@ -442,7 +442,7 @@ def manifest_text(change: Callable[[str], str]) -> Act:
 
 def resealed_manifest(**changes: Any) -> Act:
     """An edited manifest with the right seal."""
-    return manifest_text(lambda text: resealed(json.loads(text) | changes))
+    return loaded(lambda target: edit_manifest(target, **changes))
 
 
 def mixed_up(side: str, order: list[int]) -> Act:

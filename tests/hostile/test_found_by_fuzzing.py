@@ -22,6 +22,7 @@ from sdgar.recommend.recommender import Recommender
 from sdgar.storage import sealed
 
 from ..fuzz.saved import interrupted, train
+from ..recommend.test_artifact import edit_manifest
 from .cases import check, refused, table
 
 ODD_TEXTS = ["7.0", "None", "True", "[7]", "b'a'", "nan"]
@@ -46,12 +47,10 @@ def folded(**settings: Any) -> Callable[[Path], Any]:
     """Ask a model of iALS for a new user; the numbers of its rule were changed."""
 
     def act(folder: Path) -> Any:
-        path = artifact.save(model([7, 8]).saved, folder / "model") / "manifest.json"
-        said = json.loads(path.read_text())
-        said["fold_in"] |= settings
-        del said["seal"]
-        path.write_text(json.dumps(sealed.with_seal(said)))
-        return sdgar.load(path.parent).recommend(history=[7])
+        saved = artifact.save(model([7, 8]).saved, folder / "model")
+        rule = json.loads((saved / "manifest.json").read_text())["fold_in"]
+        edit_manifest(saved, fold_in=rule | settings)
+        return sdgar.load(saved).recommend(history=[7])
 
     return act
 

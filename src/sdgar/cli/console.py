@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import sys
@@ -15,7 +14,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from sdgar.errors import SdgarWarning
-from sdgar.show.printed import visible, visible_lines
+from sdgar.show.printed import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,11 +99,10 @@ class Screen:
         from rich.text import Text
 
         console = _console(stderr=True)
-        shown = visible_lines(text)
+        lines = list(map(visible, text.split("\n")))
         if console.is_terminal:  # elsewhere a message is one line, to be searched
-            lines = (_broken(line, console.width) or [""] for line in shown.split("\n"))
-            shown = "\n".join(itertools.chain.from_iterable(lines))
-        console.print(Text(shown, style="yellow" if is_stop else "red"))
+            lines = [part for line in lines for part in _broken(line, console.width) or [""]]
+        console.print(Text("\n".join(lines), style="yellow" if is_stop else "red"))
         message = text.removeprefix("error: ")
         self.result({"error": {"code": code, "message": message, "exit_code": exit_code}})
 

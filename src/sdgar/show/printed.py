@@ -32,11 +32,6 @@ def visible(text: str) -> str:
     return text if text.isprintable() else "".join(map(_shown, text))
 
 
-def visible_lines(text: str) -> str:
-    """Return a text of several lines with such escapes in each line."""
-    return "\n".join(map(visible, text.split("\n")))
-
-
 def command(*words: object) -> str:
     """Return a line for a shell that passes on exactly these words, whatever they hold."""
     return " ".join(_quoted(word) for word in words)

@@ -105,10 +105,9 @@ class NameOptions:
             if self.name_column is not None:
                 raise UsageError("--name-column goes with --names TABLE.", code="unused_option")
             return None
-        from sdgar.data.read_options import ReadOptions
         from sdgar.data.readers.tables import read_names
 
-        return read_names(self.names, self.name_column, ReadOptions())
+        return read_names(self.names, self.name_column)
 
 
 @dataclass(frozen=True, kw_only=True)

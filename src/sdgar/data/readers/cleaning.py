@@ -94,8 +94,6 @@ class CheckedRows:
     """True for the rows of items that are known to the user and disliked."""
     is_neutral: pl.Series
     """True for the rows of ``is_seen`` that do not count against the item."""
-    can_see: bool
-    """True if some options make rows count as seen and disliked."""
     verdicts: dict[int, Verdict]
     """The rows that are left out, by the number of the reason, which ascends."""
 
@@ -117,7 +115,6 @@ def check_rows(
         verdict.is_null(),
         verdict.is_in(known).fill_null(value=False),
         verdict.is_in(neutral).fill_null(value=False),
-        bool(known),
         dict(_left_out(verdict, checks, table, columns)),
     )
 

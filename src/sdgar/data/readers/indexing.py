@@ -69,7 +69,7 @@ def to_interactions(
         account=account,
     )
     made = replace(made, context=options.context, seen_by=options.seen_by)
-    if not rows.can_see or (made.fields is not None and made.seen_by == "context"):
+    if not below.any() or (made.fields is not None and made.seen_by == "context"):
         return made
     rated = frame.filter(below)
     held = {"user": _as_held(rated["user"], people), "item": _as_held(rated["item"], items)}
@@ -174,9 +174,7 @@ def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
 
 def fits(ids: pl.Series, *, untyped: bool) -> tuple[bool, bool]:
     """Return whether all ids are integers of int64, and of uint64; untyped text may spell them."""
-    is_text = ids.dtype == pl.String
-    if is_text and not untyped:
+    if ids.dtype == pl.String and not untyped:
         return False, False
-    return spelled_integers(ids, pl.Int64()) is not None, spelled_integers(
-        ids, pl.UInt64()
-    ) is not None
+    signed, unsigned = (spelled_integers(ids, kind) for kind in (pl.Int64(), pl.UInt64()))
+    return signed is not None, unsigned is not None

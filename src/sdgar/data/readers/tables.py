@@ -267,8 +267,9 @@ def read_ids(path: str | Path) -> NDArray[Any]:
     return held([int(line) for line in lines] if whole else lines)
 
 
-def read_names(path: str | Path, column: str | None, options: ReadOptions) -> dict[str, str]:
+def read_names(path: str | Path, column: str | None) -> dict[str, str]:
     """Return the name of each item by its id as text; items without a name are left out."""
+    options = ReadOptions()
     file, frame = whole_table(path, options)
     key = id_column(frame.columns, options)
     named = column or _name_column([name for name in frame.columns if name != key])
