@@ -206,7 +206,10 @@ def evaluate(
     popular = most_popular(model).evaluate(held_out, seen=seen, **how, **compared)
     system = str(model.about.get("system", "model"))
     print_report(screen, report, popular, system, explain=explain)
-    cold = None if train else among_cold(model, held_out, **how)
+    cold, of_cold = None if train else among_cold(model, held_out, **how), {}
+    if cold is not None:
+        means, intervals = cold.means(), cold.intervals()
+        of_cold = {"among_cold": {**asdict(cold.counts), "test": means, "intervals": intervals}}
     print_cold(screen, cold)
     groups = metrics.show_groups(screen, report, tables)
     effect: dict[str, Any] = {}
@@ -227,16 +230,11 @@ def evaluate(
             "counts": asdict(report.counts),
             "most_popular": popular.means(),
             "definition": report.definition,
-            **({} if cold is None else {"among_cold": _of_cold(cold)}),
+            **of_cold,
             **groups,
             **effect,
         }
     )
-
-
-def _of_cold(report: Report) -> dict[str, Any]:
-    """Return the report on cold items for JSON."""
-    return {**asdict(report.counts), "test": report.means(), "intervals": report.intervals()}
 
 
 def _as_trained(is_given: bool, model: Recommender, reading: ReadOptions) -> ReadOptions:

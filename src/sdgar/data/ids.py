@@ -191,9 +191,9 @@ class Ids:
             )
 
     @classmethod
-    def of(cls, values: NDArray[Any], what: str = "ids") -> Ids:
+    def of(cls, values: NDArray[Any]) -> Ids:
         """Check the kind of ids that are distinct and ascend already, and wrap them."""
-        return cls(held(values, what))
+        return cls(held(values))
 
     @property
     def kind(self) -> Literal["int64", "uint64", "text"]:

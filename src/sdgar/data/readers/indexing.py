@@ -75,18 +75,15 @@ def to_interactions(
     held = {"user": _as_held(rated["user"], people), "item": _as_held(rated["item"], items)}
     held["neutral"] = rows.is_neutral.filter(below)
     pairs = pl.DataFrame(held | ({"time": rated["time_us"]} if columns.time else {})).drop_nulls()
-    seen_users, seen_items = pairs["user"].to_numpy(), pairs["item"].to_numpy()
-    seen_times = pairs["time"].to_numpy() if columns.time else None
-    neutral = pairs["neutral"].to_numpy()
+    seen_us = pairs["time"].to_numpy() if columns.time else None
+    users_E, items_E, neutral_E = (pairs[n].to_numpy() for n in ("user", "item", "neutral"))
+    disliked = DislikedPairs(users_E, items_E, seen_us, neutral_E)
     if made.fields is not None:  # what one context of a user has seen, all of theirs have
         ids, first = np.unique(made.user_U, return_index=True)
-        place = Ids(ids).index_of(seen_users)
-        known = place >= 0
-        seen_users, seen_items = made.users.at(first[place[known]]), seen_items[known]
-        seen_times = None if seen_times is None else seen_times[known]
-        neutral = neutral[known]
-    disliked = DislikedPairs(seen_users, seen_items, seen_times, neutral)
-    lost = made.items.index_of(seen_items) < 0
+        place = Ids(ids).index_of(disliked.users)
+        disliked = disliked.where(place >= 0)
+        disliked = replace(disliked, users=made.users.at(first[place[place >= 0]]))
+    lost = made.items.index_of(disliked.items) < 0
     made = made.with_seen(disliked.users, disliked.items, disliked.time, disliked.neutral)
     return replace(made, unplaced=disliked.where(lost)) if lost.any() else made
 
