@@ -201,19 +201,6 @@ def test_recommend_gives_k_unseen_items_as_a_table_as_json_and_as_a_file(trained
     assert mine == [entry["item"] for entry in only["items"]]
 
 
-def test_recommend_knows_what_to_say_to_someone_new(events, tmp_path):
-    words = ("--system", "ials", "--json")
-    assert sdgar("train", events / "events.csv", "--out", tmp_path / "als", *words).returncode == 0
-    ask = ("recommend", tmp_path / "als", "--history", "item-0001,item-0002", "-k", "3")
-    [only] = result_of(sdgar(*ask, "--json"))["recommendations"]
-    assert only["user"] == "new"
-    assert len(only["items"]) == 3
-    assert not {"item-0001", "item-0002"} & {entry["item"] for entry in only["items"]}
-    two = result_of(sdgar(*ask, "--history", "item-0003", "--json"))["recommendations"]
-    assert [answer["user"] for answer in two] == ["new 1", "new 2"]
-    assert [e["item"] for e in two[0]["items"]] == [e["item"] for e in only["items"]]
-
-
 def test_explain_gives_reasons_with_shares_that_add_up_and_recommend_says_why(trained):
     out, _ = trained
     found = result_of(sdgar("explain", out, "--user", "user-0001", "-k", "2", "--json"))

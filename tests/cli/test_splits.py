@@ -59,14 +59,6 @@ def test_compare_reports_who_is_new_and_what_to_do_about_it(events):
     assert "users:0.1 measures new users" in shown
 
 
-def test_compare_takes_folds_with_users_that_are_all_known(events):
-    reported = result_of(sdgar("compare", events, *SYSTEMS, "--split", "folds:3", "--json"))
-    assert len(reported["folds"]) == 3
-    assert reported["counts"]["unknown_users"] == 0
-    rows = pl.read_parquet(events).height
-    assert reported["counts"]["rows"] == rows
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

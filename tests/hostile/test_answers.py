@@ -36,17 +36,13 @@ def rows() -> Interactions:
 
 
 @pytest.fixture(scope="module")
-def data() -> Interactions:
-    return rows()
+def als() -> Recommender:
+    return IALS(dim=3, sweeps=3).fit(rows()).recommender_
 
 
 @pytest.fixture(scope="module")
-def als(data) -> Recommender:
-    return IALS(dim=3, sweeps=3).fit(data).recommender_
-
-
-@pytest.fixture(scope="module")
-def popular_items(data) -> list[str]:
+def popular_items() -> list[str]:
+    data = rows()
     counts = np.bincount(data.items_E, minlength=data.n_items)
     return data.items.at(np.argsort(-counts, kind="stable")).tolist()
 
@@ -168,8 +164,8 @@ def test_similar_users_have_vectors_of_the_same_direction():
 
 
 @pytest.mark.parametrize("make", [IALS, MostPopular, ItemKNN])
-def test_pairs_are_scored_as_lists_are_whether_they_are_had_or_not(make, data):
-    model = make(**({"dim": 3} if make is IALS else {})).fit(data)
+def test_pairs_are_scored_as_lists_are_whether_they_are_had_or_not(make):
+    model = make(**({"dim": 3} if make is IALS else {})).fit(rows())
     lists = model.recommend(k=8, exclude_seen=False).drop_nulls()
     scored = model.score_pairs(lists["user"], lists["item"])
     np.testing.assert_allclose(scored["score"], lists["score"], rtol=1e-5)
@@ -191,7 +187,8 @@ def test_a_pair_that_is_unknown_has_no_score(als):
     assert als.score_pairs(["u1", "u2"], "i1")["item"].to_list() == ["i1", "i1"]
 
 
-def test_a_score_that_is_not_a_number_is_never_given_for_a_pair(data):
+def test_a_score_that_is_not_a_number_is_never_given_for_a_pair():
+    data = rows()
     vectors = Factors(
         np.full((8, 1), np.nan, np.float32), np.ones((8, 1), np.float32), np.zeros(8, np.float32)
     )
@@ -350,6 +347,16 @@ def test_users_come_from_a_file_and_each_is_answered_once_in_its_order(run, tmp_
     (tmp_path / name).write_bytes(text.encode())
     answers = result_of(sdgar("recommend", run, "--users", tmp_path / name, "--json"))
     assert [one["user"] for one in answers["recommendations"]] == ["u2", "eve", "u1"]
+
+
+def test_new_users_of_the_command_line_are_numbered_and_get_nothing_that_they_have(run):
+    words = ("recommend", run, "--history", "i1,i2", "-k", 3, "--json")
+    [only] = result_of(sdgar(*words))["recommendations"]
+    assert (only["user"], len(only["items"])) == ("new", 3)
+    assert not {"i1", "i2"} & {entry["item"] for entry in only["items"]}
+    two = result_of(sdgar(*words, "--history", "i3"))["recommendations"]
+    assert [answer["user"] for answer in two] == ["new 1", "new 2"]
+    assert [e["item"] for e in two[0]["items"]] == [e["item"] for e in only["items"]]
 
 
 def test_users_of_a_parquet_file_are_written_to_a_file(run, als, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
@@ -23,7 +24,6 @@ import pytest
 import sdgar as package
 from sdgar.cli.commands import command_of, registered
 from sdgar.cli.console import Screen
-from sdgar.cli.training_screen import training
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS
 from sdgar.errors import SdgarWarning, UsageError
@@ -33,10 +33,8 @@ from sdgar.settings import types_of
 from sdgar.show.printed import command, visible
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
-from sdgar.systems.make import estimator_from_text
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.neighbours import ItemKNN
-from sdgar.systems.recipe import recipe_of
 from sdgar.systems.solver import MostPopular
 
 from ..cli.test_cli import Done, result_of, sdgar
@@ -125,6 +123,17 @@ def fitted(*, estimator=BPR, **how):
 
 def evaluated(*of, **how):
     return lambda folder: MostPopular().fit(rows()).recommender_.evaluate(*of, **how)
+
+
+def raw(make: Callable[[Path], object]):
+    """Prepare a data set from what is made as its raw file."""
+
+    def act(folder: Path) -> Done:
+        make(folder / "raw")
+        words = ("--raw", folder / "raw", "--out", folder / "run")
+        return sdgar("data", "prepare", "citeulike", *words)
+
+    return act
 
 
 NAME_250 = "n" * 250
@@ -267,6 +276,18 @@ CASES = [
          lambda folder: package.compare(None, None, "ndcg@10")),
     Case("synthetic data have no name", 2, ("None", "demo"),
          lambda folder: package.synthetic(None)),
+    Case("a raw file is a pipe", 2, ("raw", "pipe"), raw(os.mkfifo)),
+    Case("a raw file is a folder", 2, ("raw", "a folder"), raw(Path.mkdir)),
+    Case("a raw file is a device", 2, ("raw", "a device"),
+         raw(lambda path: path.symlink_to("/dev/zero"))),
+    Case("a raw file is a link that leads nowhere", 2, ("raw", "no file"),
+         raw(lambda path: path.symlink_to("nowhere"))),
+    Case("a raw file is a link that leads to itself", 2, ("raw", "no file"),
+         raw(lambda path: path.symlink_to(path))),
+    Case("a raw file is gzip in gzip", 3, ("raw", "malformed"),
+         raw(lambda path: path.write_bytes(gzip.compress(gzip.compress(b"1 5\n" * 100))))),
+    Case("a raw file is bzip2", 3, ("raw", "malformed"),
+         raw(lambda path: path.write_bytes(b"BZh91AY&SY" + bytes(range(256)) * 4))),
 ]  # fmt: skip
 
 
@@ -355,29 +376,6 @@ def test_metrics_of_lists_longer_than_the_catalogue_are_those_of_all_items(tmp_p
     frame_of(test).write_csv(tmp_path / "test.csv")
     words = ("evaluate", tmp_path / "model", "--test", tmp_path / "test.csv", "--k", 10**11)
     assert result_of(sdgar(*words, "--json"))["test"]["recall@100000000000"] == 1
-
-
-@pytest.mark.parametrize("sampler", sorted(SAMPLERS))
-@pytest.mark.parametrize("discriminator", sorted(DISCRIMINATORS))
-def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
-    ran, refused, (train, valid) = False, set(), package.split(rows(), "paper")
-    for objective in OBJECTIVES:
-        estimator = estimator_from_text(
-            "composed",
-            {"dim": "4", "epochs": "1", "n_negatives": "1", "engine": "eager"},
-            common={"discriminator": discriminator, "sampler": sampler, "objective": objective},
-        )
-        try:
-            with training(Screen(), recipe_of(estimator).loop) as on_epoch:
-                estimator.fit(train, valid, on_epoch=on_epoch)
-        except UsageError as error:
-            refused.add(error.code)
-        else:
-            ran = True
-            assert estimator.recommend(k=1).height == 8
-            break  # test_composed.py trains with the other objectives too
-    assert refused <= {"parts_do_not_fit", "no_vectors"}
-    assert ran or sampler in ("hardest", "first-violation", "adaptive")
 
 
 @pytest.mark.parametrize("sampler", sorted(SAMPLERS))
