@@ -22,7 +22,6 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.protocol import Coverage
 from sdgar.machine import cores
-from sdgar.parts import SAMPLERS
 from sdgar.recommend.recommender import load
 
 SMALL = Shape(users=120, items=80, interactions=2400, concentration=0.15, ids="text")
@@ -397,6 +396,7 @@ BAD = {
         ("data", "prepare", "citulike", "--raw", "x", "--out", "o"),
         "Did you mean 'citeulike'",
     ),
+    "no_such_module": (("--import", "no_parts", "doctor"), "--import no_parts: No module named"),
     "unknown_preset": (("data", "synthetic", "dmo", "--out", "o.csv"), "Did you mean 'demo'"),
 }
 """The words of a command, a part of its error, and its exit code if it is not 2."""
@@ -440,27 +440,6 @@ def test_features_of_items_and_users_come_from_tables(events, tmp_path):
     pl.DataFrame({"row": range(len(items)), "id": items}).write_csv(table)
     words += ("--overwrite", *tables, "--discriminator", "two-tower")
     refuses("no item of the events has a row in", *words)
-
-
-def test_own_parts_are_imported_first(events, tmp_path):
-    (tmp_path / "my_parts.py").write_text(
-        "import sdgar\n"
-        "from sdgar.samplers.static import Uniform\n"
-        "@sdgar.register_sampler('own-uniform')\n"
-        "def own(making):\n"
-        "    return Uniform()\n"
-    )
-    words = (
-        "train", events / "events.csv", "--out", tmp_path / "run", *QUICK, "--sampler",
-        "own-uniform", "--engine", "eager", "--set", "dim=4", "--json",
-    )  # fmt: skip
-    assert sdgar("doctor", cwd=tmp_path).returncode == 0
-    assert str(tmp_path) not in sys.path  # a file here is no part of a command that did not ask
-    done = sdgar("--import", "my_parts", *words, cwd=tmp_path)
-    SAMPLERS.pop("own-uniform")
-    sys.path.remove(str(tmp_path))
-    assert result_of(done)["system"] == "composed"
-    refuses("--import no_parts: No module named", "--import", "no_parts", "doctor")
 
 
 def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_path):

@@ -1,12 +1,14 @@
-"""Files that tests of reading write."""
+"""Files that tests of reading write, and small data that is read as many rows are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from sdgar import kernels
 from sdgar.data.readers import LoadedRows, ReadOptions, read_files
 
 Load = Callable[..., LoadedRows]
@@ -22,3 +24,11 @@ def load(tmp_path: Path) -> Load:
         return read_files([path], ReadOptions(**options))  # type: ignore[arg-type]
 
     return write_and_read
+
+
+@contextmanager
+def as_of_many_rows() -> Iterator[None]:
+    """Make kernels do all that they can do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "MANY_ROWS", 0)
+        yield

@@ -76,20 +76,11 @@ def test_citeulike_raw_gives_the_papers_users_and_interactions(shared_data):
     assert "25,584 items, differs by -391 from the paper's 25,975." in prepared.notes
 
 
-def test_a_citeulike_user_is_a_line_number_from_zero(tmp_path):
-    raw = write(tmp_path, "users.dat", "2 7 5", "0", "1 7")
-    assert rows_of(prepare("citeulike", raw)) == [(0, 5), (0, 7), (2, 7)]
-
-
-def test_a_raw_file_other_than_the_pinned_one_is_noted(tmp_path):
-    notes = prepare("citeulike", write(tmp_path, "users.dat", "1 7")).notes
-    assert any("not the one we know" in note for note in notes)
-
-
-def test_an_article_named_twice_in_a_library_counts_once(tmp_path):
-    prepared = prepare("citeulike", write(tmp_path, "users.dat", "3 7 7 5"))
-    assert rows_of(prepared) == [(0, 5), (0, 7)]
+def test_a_citeulike_user_is_a_line_number_and_an_article_of_a_library_counts_once(tmp_path):
+    prepared = prepare("citeulike", write(tmp_path, "users.dat", "3 7 7 5", "0", "1 7"))
+    assert rows_of(prepared) == [(0, 5), (0, 7), (2, 7)]
     assert prepared.interactions.account.duplicates == 1
+    assert any("not the one we know" in note for note in prepared.notes)
 
 
 # Gowalla
@@ -204,18 +195,13 @@ def plays(user: str, songs: int, count: int = 1) -> list[str]:
 USER = "b80344d063b5ccb3212f76538f3d9e43d87dca9e"
 
 
-def test_echonest_keeps_play_counts_as_weights(tmp_path):
-    raw = write(tmp_path, "train_triplets.txt", *plays(USER, 5), *plays("few", 4))
-    frame = events(prepare("echonest", raw).interactions)
+def test_echonest_adds_play_counts_up_and_keeps_them_as_weights(tmp_path):
+    lines = [*plays(USER, 5), *plays("few", 4), *plays(USER, 5, count=10)]
+    prepared = prepare("echonest", write(tmp_path, "train_triplets.txt", *lines))
+    frame = events(prepared.interactions)
     assert frame.columns == ["user", "item", "weight"]
     assert frame["user"].unique().to_list() == [USER]
-    assert frame["weight"].to_list() == [1, 2, 3, 4, 5]
-
-
-def test_play_counts_of_a_repeated_pair_add_up(tmp_path):
-    raw = write(tmp_path, "train_triplets.txt", *plays(USER, 5), *plays(USER, 5, count=10))
-    prepared = prepare("echonest", raw)
-    assert prepared.interactions.weight_E.tolist() == [11, 13, 15, 17, 19]
+    assert frame["weight"].to_list() == [11, 13, 15, 17, 19]
     assert prepared.interactions.account.duplicates == 5
 
 

@@ -25,7 +25,7 @@ from sdgar.data.readers.problems import ProblemLog
 from sdgar.errors import SdgarError
 from sdgar.scale.shards.build import shard_files
 
-from .large import as_of_many_rows
+from .conftest import as_of_many_rows
 
 N = 3000
 

@@ -22,7 +22,7 @@ from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.text_scan import MAX_LINE, blocks
 from sdgar.errors import SdgarError
 
-from .large import as_of_many_rows
+from .conftest import as_of_many_rows
 
 ALLOW = ReadOptions(user="user", item="item", weight="plays", allow_bad_rows=True, duplicates="sum")
 

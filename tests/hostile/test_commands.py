@@ -101,6 +101,8 @@ def setting(text: str, *words: object):
 def module(text: str):
     def act(folder: Path) -> Done:
         (folder / "broken_parts.py").write_text(text)
+        sdgar("systems", cwd=folder)
+        assert str(folder) not in sys.path  # which commands without --import leave as it is
         try:
             return sdgar("--import", "broken_parts", "doctor", cwd=folder)
         finally:

@@ -161,11 +161,13 @@ def with_file(name: str, text: str = "years of work") -> Callable[[Path], Path]:
     return make
 
 
-def of_another_program(manifest: str) -> Callable[[Path], Path]:
+def holding(name: str, text: str = "years of work") -> Callable[[Path], Path]:
+    """A file of the user where a model or a run would be."""
+
     def make(folder: Path) -> Path:
-        (folder / "model").mkdir()
-        (folder / "model" / "manifest.json").write_text(manifest)
-        return folder / "model"
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+        return folder / Path(name).parts[0].removesuffix(".partial")
 
     return make
 
@@ -181,17 +183,6 @@ def in_partial(name: str) -> Callable[[Path], Path]:
         return folder / "run"
 
     return make
-
-
-def bare_partial(folder: Path) -> Path:
-    (folder / "run.partial").mkdir()
-    (folder / "run.partial" / "thesis.txt").write_text("years of work")
-    return folder / "run"
-
-
-def partial_file(folder: Path) -> Path:
-    (folder / "run.partial").write_text("years of work")
-    return folder / "run"
 
 
 def comparison(folder: Path) -> Done:
@@ -232,7 +223,10 @@ FOREIGN: dict[str, tuple[Any, ...]] = {
         "Move that away",
     ),
     **{
-        f"{name} has a manifest": (saved_to(of_another_program(m), **OVER), "manifest.json")
+        f"{name} has a manifest": (
+            saved_to(holding("model/manifest.json", m), **OVER),
+            "manifest.json",
+        )
         for name, m in {
             "a browser extension": '{"manifest_version": 3, "of": "years of work"}',
             "a list of files": '["years of work"]',
@@ -245,8 +239,11 @@ FOREIGN: dict[str, tuple[Any, ...]] = {
         trained_to(in_partial("checkpoint-best"), "--overwrite"),
         "'checkpoint-best'",
     ),
-    "a folder has a name of ours": (trained_to(bare_partial, "--overwrite"), "run.json"),
-    "a file has a name of ours": (trained_to(partial_file, "--overwrite"), "run.partial"),
+    "a folder has a name of ours": (
+        trained_to(holding("run.partial/thesis.txt"), "--overwrite"),
+        "run.json",
+    ),
+    "a file has a name of ours": (trained_to(holding("run.partial"), "--overwrite"), "run.partial"),
     "results are not ours": (comparison, "results.jsonl"),
     "a study is not ours": (study, "study.jsonl", "not a study of sdgar"),
     "a table is not ours": (paper, "table1.md"),

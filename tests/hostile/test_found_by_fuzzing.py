@@ -113,27 +113,17 @@ def resumed(kind: str, epochs: int, change: Callable[[State, State], Any]) -> Ca
     return act
 
 
-def with_best_epoch(tensors: State, loop: State) -> None:
-    loop["finished"]["choose"]["best_epoch"] = 10**9
+def logged(**changes: Any) -> Callable[[State, State], None]:
+    """Change what the log says of the first epoch."""
+    return lambda _, loop: loop["log"][0].update(changes)
 
 
-def with_an_unmeasured_best(tensors: State, loop: State) -> None:
-    loop["log"][0].update(best=True, metric=None)
-
-
-def with_no_number(tensors: State, loop: State) -> None:
-    loop["log"][0]["loss"] = float("nan")
-
-
-def with_seconds(seconds: Any) -> Callable[[State, State], None]:
-    return lambda _, loop: loop["log"][0].update(train_seconds=seconds)
+def with_tensor(name: str, value: Any) -> Callable[[State, State], None]:
+    return lambda tensors, _: tensors.update({name: value})
 
 
 def with_sampler(name: str, at: Any, value: Any) -> Callable[[State, State], None]:
-    def change(tensors: State, loop: State) -> None:
-        tensors[f"engine.sampler.{name}"][at] = value
-
-    return change
+    return lambda tensors, _: tensors[f"engine.sampler.{name}"].__setitem__(at, value)
 
 
 def with_best(at: Any, value: Any) -> Callable[[Path], Any]:
@@ -141,18 +131,8 @@ def with_best(at: Any, value: Any) -> Callable[[Path], Any]:
     return resumed("search", 1, with_sampler("best_UM", at, value))
 
 
-def without_moment(tensors: State, loop: State) -> None:
-    del tensors["engine.optimizer.1.sum"]
-
-
-def with_few_items(tensors: State, loop: State) -> None:
-    tensors["engine.optimizer.sum_I"] = np.ones(1, np.float32)  # which NumPy would spread
-
-
-def with_other_best(tensors: State, loop: State) -> None:
-    tensors["best.user_UD"] = np.ones((3, 2), np.float32)
-
-
+ONE = np.ones(1, np.float32)  # which NumPy would spread
+THREE = np.ones((3, 2), np.float32)
 PLACES = ['["ann","Oslo"]']
 NO_IDS = (7.0, None, True, [7], b"a", np.nan, np.array([7]))
 
@@ -207,18 +187,21 @@ SAVED = {
     "l2 is negative": (folded(l2=-(2**70)), "l2", "damaged"),
     "the power is no number": (folded(power="much"), "power", "damaged"),
     "a pass had its best epoch later": (
-        resumed("bpr", 4, with_best_epoch),
+        resumed("bpr", 4, lambda _, loop: loop["finished"]["choose"].update(best_epoch=10**9)),
         "best epoch",
         "1000000000",
     ),
-    "an epoch took 10^400 seconds": (resumed("bpr", 1, with_seconds(10**400)), "train_seconds"),
-    "an epoch took less than no time": (resumed("bpr", 1, with_seconds(-1.0)), "seconds"),
+    "an epoch took 10^400 seconds": (
+        resumed("bpr", 1, logged(train_seconds=10**400)),
+        "train_seconds",
+    ),
+    "an epoch took less than no time": (resumed("bpr", 1, logged(train_seconds=-1.0)), "seconds"),
     "the best epoch was not measured": (
-        resumed("bpr", 1, with_an_unmeasured_best),
+        resumed("bpr", 1, logged(best=True, metric=None)),
         "epoch 1",
         "not measured",
     ),
-    "a loss is no number": (resumed("bpr", 1, with_no_number), "loss", "epoch 1", "nan"),
+    "a loss is no number": (resumed("bpr", 1, logged(loss=float("nan"))), "loss", "epoch 1", "nan"),
     "masses do not add up": (
         resumed("sdgar, fused", 1, with_sampler("x_mass_UK", (6, 1), 2**62)),
         "add up",
@@ -234,9 +217,20 @@ SAVED = {
         resumed("aobpr", 1, with_sampler("factor_bin_UK", (0, 0), 2**40)),
         "leads nowhere",
     ),
-    "a moment is missing": (resumed("bpr", 1, without_moment), "optimizer.1.sum"),
-    "a moment is of one item": (resumed("bpr, fused", 1, with_few_items), "sum_I", "(1,)"),
-    "the best model is of others": (resumed("bpr", 1, with_other_best), "user_UD", "(3, 2)"),
+    "a moment is missing": (
+        resumed("bpr", 1, lambda tensors, _: tensors.pop("engine.optimizer.1.sum")),
+        "optimizer.1.sum",
+    ),
+    "a moment is of one item": (
+        resumed("bpr, fused", 1, with_tensor("engine.optimizer.sum_I", ONE)),
+        "sum_I",
+        "(1,)",
+    ),
+    "the best model is of others": (
+        resumed("bpr", 1, with_tensor("best.user_UD", THREE)),
+        "user_UD",
+        "(3, 2)",
+    ),
 }
 
 
