@@ -54,7 +54,7 @@ def found(paths: list[Path], **options: Any) -> tuple[Any, ...]:
     except SdgarError as error:
         return error.code, str(error)
     data = loaded.interactions
-    return data.fingerprint(), astuple(data.account), loaded.notes, loaded.weighting
+    return data.fingerprint(), astuple(data.account), loaded.notes, loaded.facts
 
 
 def require_alike(paths: list[Path], **options: Any) -> tuple[Any, ...]:

@@ -56,7 +56,7 @@ def test_who_likes_nothing_is_known_and_gets_what_is_popular_without_what_they_s
 
 
 def test_it_is_said(data):
-    said = read_frame(RATED, ReadOptions(min_rating=4)).seen
+    said = read_frame(RATED, ReadOptions(min_rating=4)).facts["seen"]
     assert said == "2 pairs rated below 4 are not learned from, and not recommended again"
 
 
@@ -78,7 +78,7 @@ def test_without_a_threshold_ratings_near_the_highest_are_positive(ratings, leas
     kept = [rating for rating in ratings if rating >= least]
     assert loaded.min_rating == least
     assert len(loaded.interactions) == len(kept)
-    assert loaded.seen.startswith(
+    assert loaded.facts["seen"].startswith(
         f"ratings of {least:g} and above count as positive (70% of the highest one; "
         "--min-rating says otherwise)"
     )

@@ -25,7 +25,7 @@ def test_a_column_that_looks_like_a_weight_is_offered_and_every_row_counts_once(
     loaded = read_frame(HOURS)
     assert loaded.interactions.weight_E is None
     assert loaded.interactions.account.kept == 4  # no hours played is still a purchase
-    assert loaded.weighting == (
+    assert loaded.facts["weights"] == (
         "every row counts once. 'hours' looks like a weight, and --weight-column hours "
         "(weight='hours' in Python) uses it"
     )
@@ -33,7 +33,7 @@ def test_a_column_that_looks_like_a_weight_is_offered_and_every_row_counts_once(
 
 def test_several_that_look_like_weights_are_all_named():
     loaded = read_frame({**HOURS, "clicks": [1, 2, 3, 4]})
-    assert "'hours' and 'clicks' look like weights" in loaded.weighting
+    assert "'hours' and 'clicks' look like weights" in loaded.facts["weights"]
     assert not loaded.notes
 
 
@@ -43,15 +43,15 @@ def test_a_named_column_is_tamed_where_it_ranges_widely_and_that_is_said():
     weight_E = loaded.interactions.weight_E
     expected = np.log1p([3.0, 1e4]) / np.log1p([3.0] * 99 + [1e4]).mean()
     np.testing.assert_allclose(weight_E[[0, 99]], expected, rtol=1e-6)
-    assert loaded.weighting.startswith("hours: log(1 + weight) over its mean")
-    assert "3 to 1e+04 is too wide" in loaded.weighting
-    assert "--weights says otherwise (auto, raw, log, bm25)" in loaded.weighting
+    assert loaded.facts["weights"].startswith("hours: log(1 + weight) over its mean")
+    assert "3 to 1e+04 is too wide" in loaded.facts["weights"]
+    assert "--weights says otherwise (auto, raw, log, bm25)" in loaded.facts["weights"]
 
 
 def test_weights_of_a_narrow_range_are_taken_as_they_are():
     loaded = read_frame({**HOURS, "hours": [1.0, 2.0, 3.0, 4.0]}, ReadOptions(weight="hours"))
     assert loaded.interactions.weight_E.tolist() == [1, 2, 3, 4]
-    assert loaded.weighting.startswith("hours: weights as they are, 1 to 4")
+    assert loaded.facts["weights"].startswith("hours: weights as they are, 1 to 4")
 
 
 def test_asking_how_is_asking_for_the_column_that_looks_like_a_weight():

@@ -57,7 +57,7 @@ def test_negative_kinds_are_named_in_one_line(store, url):
         [Event("a", "1", "view"), Event("a", "2", "Thumbs-Down"), Event("b", "1", "x")]
     )
     loaded = read_files([url])
-    assert loaded.kinds == (
+    assert loaded.facts["kinds"] == (
         "x (1), view (1) count as positive; Thumbs-Down (1) do not, and are not recommended again; "
         "--kinds says otherwise"
     )
@@ -66,7 +66,7 @@ def test_negative_kinds_are_named_in_one_line(store, url):
 
 def test_one_kind_needs_no_words(store, url):
     store.add_events([Event("a", "1"), Event("b", "1")])
-    assert read_files([url]).kinds == ""
+    assert "kinds" not in read_files([url]).facts
 
 
 def test_kinds_are_chosen(store, url):
@@ -108,12 +108,12 @@ def test_weights_are_those_of_files_and_below_0_speaks_against(store, url):
     assert loaded.interactions.account.as_dict()["filtered"] == {
         "negative_kind": 1, "zero_weight": 1
     }  # fmt: skip
-    assert "--weight-column weight" in read_files([url]).weighting
+    assert "--weight-column weight" in read_files([url]).facts["weights"]
 
 
 def test_a_store_without_weights_offers_none(store, url):
     store.add_events([Event("a", "1"), Event("a", "2")])
-    assert read_files([url]).weighting == ""
+    assert "weights" not in read_files([url]).facts
     with pytest.raises(UsageError, match="no column 'weight'"):
         sdgar.read(url, weight="weight")
 

@@ -40,10 +40,8 @@ def print_loaded(screen: Screen, label: str, loaded: LoadedRows, name: str) -> N
     )
     screen.say("columns", loaded.columns.sentence())
     screen.say("rows", loaded.interactions.account.sentence())
-    facts = {"weights": loaded.weighting, "seen": loaded.seen, "kinds": loaded.kinds}
-    for fact, text in facts.items():
-        if text:
-            screen.say(fact, text)
+    for fact, text in loaded.facts.items():
+        screen.say(fact, text)
     for note in loaded.notes:
         screen.say("note", note)
 

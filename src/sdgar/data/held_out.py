@@ -130,27 +130,22 @@ class HeldOut:
         """Return the users at some places, with their rows."""
         counts = np.diff(self.indptr_T1)[chosen]
         rows = [np.arange(self.indptr_T1[t], self.indptr_T1[t + 1]) for t in chosen]
-        return replace(
-            self,
-            users_T=self.users_T[chosen],
-            indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-            items_E=self.items_E[np.concatenate(rows)] if rows else self.items_E[:0],
-        )
+        items_E = self.items_E[np.concatenate(rows)] if rows else self.items_E[:0]
+        return self._with(chosen, counts, items_E)
 
     def among(self, rows_E: NDArray[np.bool_]) -> tuple[HeldOut, NDArray[np.int64]]:
         """Return some of the rows, and the places of the users who have any of them."""
         before_E1 = np.concatenate(([0], np.cumsum(rows_E)))
         count_T = np.diff(before_E1[self.indptr_T1])
         places = np.flatnonzero(count_T)
-        return (
-            replace(
-                self,
-                users_T=self.users_T[places],
-                indptr_T1=np.concatenate(([0], np.cumsum(count_T[places]))).astype(np.int64),
-                items_E=self.items_E[rows_E],
-            ),
-            places,
-        )
+        return self._with(places, count_T[places], self.items_E[rows_E]), places
+
+    def _with(
+        self, places: NDArray[np.int64], counts: NDArray[np.int64], items_E: NDArray[np.int64]
+    ) -> HeldOut:
+        """Return the users at some places, with as many of these items each."""
+        indptr_T1 = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        return replace(self, users_T=self.users_T[places], indptr_T1=indptr_T1, items_E=items_E)
 
 
 def measured_users(held_out: Interactions, train: Catalogue) -> NDArray[Any]:

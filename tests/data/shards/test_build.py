@@ -44,7 +44,7 @@ def outcome(work) -> tuple[object, ...]:
 def in_memory(file: Path, options: ReadOptions) -> tuple[object, ...]:
     def work():
         loaded = read_files([file], options)
-        return loaded.interactions, loaded.weighting, loaded.seen, loaded.kinds
+        return loaded.interactions, *(loaded.facts.get(n, "") for n in ("weights", "seen", "kinds"))
 
     return outcome(work)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,8 @@ class LoadedRows:
     """The columns that were used."""
     notes: tuple[str, ...] = ()
     """The sentences that a person should be warned with."""
-    weighting: str = ""
-    """The sentence on what was done with the weights; empty if no column has or looks like any."""
-    seen: str = ""
-    """The sentence on what was done with contexts and ratings; empty if there are none."""
-    kinds: str = ""
-    """The sentence on which kinds of events count; empty if there is nothing to say."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """The sentences on "weights", on contexts and ratings ("seen"), and on "kinds" of events."""
     min_rating: float | None = None
     """The least positive rating, if there are ratings."""
 
@@ -80,10 +76,8 @@ def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interac
     data = loaded.interactions
     report(f"columns: {loaded.columns.sentence()}", verbose=verbose)
     report(f"rows: {data.account.sentence()}; {data.sizes()}", verbose=verbose)
-    said = {"weights": loaded.weighting, "seen": loaded.seen, "kinds": loaded.kinds}
-    for what, sentence in said.items():
-        if sentence:
-            report(f"{what}: {sentence}", verbose=verbose)
+    for what, sentence in loaded.facts.items():
+        report(f"{what}: {sentence}", verbose=verbose)
     for note in loaded.notes:
         warnings.warn(note, stacklevel=2)
     return data
@@ -157,7 +151,9 @@ def _loaded(
         options,
         seen_by=None if interactions.fields is None else interactions.seen_by,
     )
-    return LoadedRows(interactions, columns, tuple(notes), said, seen, kinds, least)
+    facts = {"weights": said, "seen": seen, "kinds": kinds}
+    facts = {what: sentence for what, sentence in facts.items() if sentence}
+    return LoadedRows(interactions, columns, tuple(notes), facts, least)
 
 
 def weights_sentence(column: str, said: str) -> str:
