@@ -414,13 +414,6 @@ def test_a_mistake_gets_one_clear_message_its_exit_code_and_leaves_nothing(
     assert left in ([], ["o.partial"]) if case == "diverges" else left == []
 
 
-def test_an_error_is_json_too_where_json_was_requested(tmp_path):
-    done = sdgar("train", "nowhere.csv", "--out", tmp_path / "o", "--json")
-    error = json.loads(done.stdout.splitlines()[-1])["error"]
-    assert error["exit_code"] == done.returncode == 2
-    assert error["code"] == "no_such_file"
-
-
 def test_features_of_items_and_users_come_from_tables(events, tmp_path):
     frame = pl.read_csv(events / "events.csv")
     items, users = (frame[name].unique().sort() for name in ("item_id", "user_id"))

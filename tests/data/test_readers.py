@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -208,6 +207,7 @@ def test_equal_duplicates_collapse_and_are_counted(load: Load) -> None:
 
 
 GRADED = "user,item,{}\n1,2,3.5\n1,3,4\n1,4,5\n"
+GRADES = {"min_rating": 4, "rating": "grade"}
 PLAYED = "user,item,plays\n1,2,0\n1,3,-0.0\n1,4,0e5\n1,5,1\n"
 
 
@@ -217,28 +217,19 @@ PLAYED = "user,item,plays\n1,2,0\n1,3,-0.0\n1,4,0e5\n1,5,1\n"
         (PLAYED, {}, [2, 3, 4, 5], None, {}),  # not played is still bought
         (PLAYED, {"weight": "plays"}, [5], [1], {"zero_weight": 3}),
         (GRADED, {"min_rating": 4}, [3, 4], None, {"rating_below_4": 1}),
+        (GRADED.format("grade"), GRADES, [3, 4], None, {"rating_below_4": 1}),
         (GRADED, {"min_rating": None}, [2, 3, 4], None, {}),
         (GRADED, {"weight": "rating"}, [2, 3, 4], [3.5, 4, 5], {}),
         (GRADED, {"weight": "rating", "min_rating": 5}, [4], [5], {"rating_below_5": 2}),
     ],
 )
 def test_weights_and_ratings_are_used_as_options_say(
-    load: Load,
-    content: str,
-    options: dict[str, Any],
-    items: list[int],
-    weights: list[float] | None,
-    filtered: dict[str, int],
-) -> None:
+    load, content, options, items, weights, filtered
+):
     kept = load(content.format("rating"), **options).interactions
     assert kept.items.values.tolist() == items
     assert kept.account.filtered == filtered
     assert (None if kept.weight_E is None else kept.weight_E.tolist()) == weights
-
-
-def test_a_rating_of_any_name_can_be_named(load: Load) -> None:
-    kept = load(GRADED.format("grade"), min_rating=4, rating="grade").interactions
-    assert kept.items.values.tolist() == [3, 4]
 
 
 # Times
@@ -341,10 +332,12 @@ def test_fourteen_kinds_of_defects_are_counted_exactly_in_one_report(load: Load)
     assert account.read == len(rows)
 
 
-def test_many_places_of_one_kind_are_cut_to_twenty(load: Load) -> None:
+def test_many_places_and_long_values_are_cut_in_the_report(load: Load) -> None:
     with pytest.raises(BadRows) as caught:
-        load("user,item\n" + ",1\n" * 100)
-    assert [len(p.places) for p in caught.value.problems] == [20]
+        load("user,item\n" + ("x" * 5000 + ",2\n") * 100)
+    (problem,) = caught.value.problems
+    assert len(problem.places) == 20
+    assert len(problem.places[0].value) <= 80
 
 
 def test_the_message_names_file_line_column_value_and_cure(load: Load) -> None:
@@ -353,12 +346,6 @@ def test_the_message_names_file_line_column_value_and_cure(load: Load) -> None:
     assert "1 of 1 rows cannot be used" in str(caught.value)
     assert str(caught.value).endswith("--allow-bad-rows (allow_bad_rows=True).")
     assert caught.value.code == "bad_rows"
-
-
-def test_a_long_value_is_cut_in_the_report(load: Load) -> None:
-    with pytest.raises(BadRows) as caught:
-        load("user,item\n" + "x" * 5000 + ",2\n")
-    assert len(caught.value.problems[0].places[0].value) <= 80
 
 
 def test_rows_that_are_all_left_out_are_an_error_that_says_why(load: Load) -> None:

@@ -444,7 +444,8 @@ def test_a_bug_is_reported_as_a_bug_escaped_and_as_json(monkeypatch):
     done = sdgar("doctor", "--json")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["error"]["code"] == "bug"
+    error = json.loads(done.stdout.splitlines()[-1])["error"]
+    assert (error["code"], error["exit_code"]) == ("bug", 1)
 
 
 def test_memory_that_torch_cannot_have_is_a_missing_resource(monkeypatch):
