@@ -21,6 +21,13 @@ def history_of(matrix: SparseMatrix) -> History:
     return History(matrix.start_R1.numpy(), matrix.column_E.int().numpy())
 
 
+def dense_of(matrix: SparseMatrix) -> torch.Tensor:
+    """Return a matrix with all its zeros."""
+    dense = torch.zeros(matrix.n_rows, matrix.n_columns)
+    dense[matrix.row_E, matrix.column_E] = matrix.weights()
+    return dense
+
+
 def matrix_of(rows: Rows, n_columns: int | None = None) -> SparseMatrix:
     """Return arrays as a matrix, which is square without a number of columns."""
     return SparseMatrix(

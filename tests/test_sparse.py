@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from sdgar.maths import sparse
 from sdgar.maths.sparse import SparseMatrix
 
+from .sparse import dense_of
+
 CPU = torch.device("cpu")
 
 
@@ -22,12 +24,6 @@ def sparse_of(dense: np.ndarray, *, weighted: bool) -> SparseMatrix:
     start = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=len(dense)))))
     weight = dense[row, column].astype(np.float32) if weighted else None
     return SparseMatrix.of(start, column, dense.shape[1], weight, device=CPU)
-
-
-def dense_of(matrix: SparseMatrix) -> np.ndarray:
-    out = np.zeros((matrix.n_rows, matrix.n_columns))
-    out[matrix.row_E.numpy(), matrix.column_E.numpy()] = matrix.weights().numpy()
-    return out
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans(), st.sampled_from([1, 7, 1 << 20]))

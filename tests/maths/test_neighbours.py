@@ -16,6 +16,7 @@ from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.neighbours_on_device import user_weights
 from sdgar.maths.sparse import SparseMatrix
 
+from ..sparse import dense_of as dense
 from ..sparse import matrix_of, rows_of
 
 CPU = torch.device("cpu")
@@ -55,12 +56,6 @@ def oracle(history: SparseMatrix, rule: Neighbourhoods) -> torch.Tensor:
 
 def weights_of(rule: Neighbourhoods, history: SparseMatrix) -> SparseMatrix:
     return matrix_of(rule.weights(rows_of(history), history.n_columns, CPU))
-
-
-def dense(found: SparseMatrix) -> torch.Tensor:
-    w_II = torch.zeros(found.n_rows, found.n_columns)
-    w_II[found.row_E, found.column_E] = found.weights()
-    return w_II
 
 
 @pytest.fixture(params=["compiled", "torch"])

@@ -19,7 +19,7 @@ from sdgar.maths.sphere import Contexts, Support
 from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.fold_in import LeastSquares, OnSphere
 
-from ..sparse import history_of, matrix_of, rows_of
+from ..sparse import dense_of, history_of, matrix_of, rows_of
 
 CPU = torch.device("cpu")
 TAU, RHO = 0.3, 1.2
@@ -137,8 +137,7 @@ def solved(rule: Neighbourhoods, history: SparseMatrix) -> Rows:
 
 
 def dense(rows: Rows) -> torch.Tensor:
-    w = matrix_of(rows)
-    return w.block(torch.arange(w.n_rows), torch.arange(w.n_columns))
+    return dense_of(matrix_of(rows))
 
 
 @pytest.mark.parametrize("seed", range(3))

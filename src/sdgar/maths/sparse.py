@@ -21,8 +21,6 @@ from sdgar.machine.threads import share
 if TYPE_CHECKING:
     from typing import Self
 
-    from sdgar.maths.rows import Rows
-
 # Terms x_rj y_jc of a sparse product that are held at once, some 50 bytes each.
 _TERMS_ON_CPU, _TERMS_ON_GPU = 1 << 20, 1 << 24
 _DOTS = 1 << 20
@@ -42,13 +40,6 @@ class SparseMatrix:
     """The number of columns."""
     weight_E: Tensor | None = None
     """The weight of each entry; None if all are 1."""
-
-    @classmethod
-    def of_rows(cls, rows: Rows, n_columns: int) -> SparseMatrix:
-        """Return a matrix of rows in NumPy arrays, whose memory it shares."""
-        weight_E = torch.from_numpy(rows.weight_E) if len(rows.weight_E) else None
-        start_R1, column_E = torch.from_numpy(rows.start_R1), torch.from_numpy(rows.column_E)
-        return cls(start_R1, column_E, n_columns, weight_E)
 
     @classmethod
     def of(
@@ -114,18 +105,6 @@ class SparseMatrix:
         weight_E = None if self.weight_E is None else self.weight_E.index_select(0, place_E)
         return SparseMatrix(start_B1, column_E, self.n_columns, weight_E)
 
-    def block(self, rows_B: Tensor, columns_N: Tensor) -> Tensor:
-        """Return x_BN of some rows and columns as a dense matrix; columns differ."""
-        some = self.rows(rows_B)
-        out_BN = torch.zeros(len(rows_B), len(columns_N), device=self.device)
-        if not len(columns_N):
-            return out_BN
-        sorted_N, order_N = columns_N.sort()
-        at_E = torch.searchsorted(sorted_N, some.column_E).clamp_(max=len(columns_N) - 1)
-        there_E = sorted_N[at_E] == some.column_E
-        out_BN[some.row_E[there_E], order_N[at_E[there_E]]] = some.weights()[there_E]
-        return out_BN
-
     def transposed(self) -> SparseMatrix:
         """Return the transposed matrix; entries of a new row are in the order of the old rows."""
         order_E = self.column_E.argsort(stable=True)
@@ -149,7 +128,25 @@ class SparseMatrix:
                 per_sample_weights=self.weight_E,
             )
         out_RC = torch.zeros(self.n_rows, other.n_columns, device=self.device)
-        self.add_product(other, out_RC)
+        if self.device.type == "cpu":
+            from sdgar.kernels.numba import sparse
+
+            arrays = (
+                t.contiguous().numpy()
+                for m in (self, other)
+                for t in (m.start_R1, m.column_E, m.weights())
+            )
+            start_C1, met_E = other.start_R1, self.column_E
+            numbers = int((start_C1[met_E + 1] - start_C1[met_E]).sum())
+            share(sparse.add_product, self.n_rows, numbers, *arrays, np.float32(1), out_RC.numpy())
+            return out_RC
+        start_E = self.row_E * other.n_columns
+        for part in _parts(other.length_R[self.column_E]):
+            met = other.rows(self.column_E[part])
+            place_N = torch.repeat_interleave(start_E[part], met.length_R) + met.column_E
+            factor_E = self.weights()[part]
+            term_N = met.weights() * torch.repeat_interleave(factor_E, met.length_R)
+            out_RC.view(-1).scatter_add_(0, place_N, term_N)
         return out_RC
 
     def dots(self, u_RD: Tensor, v_CD: Tensor) -> Tensor:
@@ -164,31 +161,6 @@ class SparseMatrix:
     def pull(self, p_RD: Tensor, v_CD: Tensor) -> Tensor:
         """Return Σ_c x_rc (p_r · v_c) v_c of each row."""
         return replace(self, weight_E=self.weights() * self.dots(p_RD, v_CD)) @ v_CD
-
-    def add_product(self, other: SparseMatrix, out_RC: Tensor, scale: float = 1.0) -> None:
-        """out_rc += scale Σ_j x_rj y_jc; the terms of a sum are added in the order of entries."""
-        if self.device.type == "cpu":
-            from sdgar.kernels.numba import sparse
-
-            arrays = (
-                t.contiguous().numpy()
-                for m in (self, other)
-                for t in (m.start_R1, m.column_E, m.weights())
-            )
-            start_C1, met_E = other.start_R1, self.column_E
-            numbers = int((start_C1[met_E + 1] - start_C1[met_E]).sum())
-            share(
-                sparse.add_product, self.n_rows, numbers, *arrays, np.float32(scale),
-                out_RC.numpy(),
-            )  # fmt: skip
-            return
-        start_E = self.row_E * other.n_columns
-        for part in _parts(other.length_R[self.column_E]):
-            met = other.rows(self.column_E[part])
-            place_N = torch.repeat_interleave(start_E[part], met.length_R) + met.column_E
-            factor_E = scale * self.weights()[part]
-            term_N = met.weights() * torch.repeat_interleave(factor_E, met.length_R)
-            out_RC.view(-1).scatter_add_(0, place_N, term_N)
 
 
 def _parts(terms_E: Tensor) -> Iterator[slice]:
