@@ -9,16 +9,15 @@ import pytest
 
 from sdgar.errors import ResourceError
 from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba.threads import ALARM, WORDS, meet, take
+from sdgar.kernels.numba.threads import ALARM, WORDS, meet
 from sdgar.scale import shared_memory as common
 from sdgar.scale.workers import Workers
 
 
 @outer
 def _meet(words_5, processes):
-    """Take a part of work, and wait for the other processes."""
-    part = take(words_5)
-    return part, meet(words_5, processes)
+    """Wait for the other processes."""
+    return meet(words_5, processes)
 
 
 class Store(dict):
@@ -26,28 +25,6 @@ class Store(dict):
 
     def set(self, key, value):
         self[key] = value
-
-
-def met(words_5, count):
-    """Return what so many threads find that meet as if each were a process."""
-    found = []
-
-    def one():
-        found.append(_meet(words_5, count))
-
-    threads = [threading.Thread(target=one) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sorted(found)
-
-
-def test_processes_wait_for_each_other_and_then_take_parts_from_the_first_on():
-    words_5 = np.zeros(WORDS, np.int32)
-    for _ in range(3):
-        assert met(words_5, 3) == [(0, False), (1, False), (2, False)]
-    assert words_5.tolist() == [0, 3, 0, 0, 0]
 
 
 def test_an_alarm_ends_waiting_for_one_that_does_not_come():
@@ -58,7 +35,7 @@ def test_an_alarm_ends_waiting_for_one_that_does_not_come():
     assert waiting.is_alive()
     words_5[ALARM] = 1
     waiting.join(30)
-    assert found == [(0, True)]
+    assert found == [True]
 
 
 def test_a_worker_alone_has_arrays_of_its_own_at_the_start_of_cache_lines():

@@ -61,37 +61,6 @@ def test_lazy_adam_is_adam_where_every_row_is_touched():
             assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
 
 
-def test_dense_adam_moves_rows_by_momentum_and_lazy_adam_does_not():
-    """A negative control: the two differ as soon as a row is left out."""
-    later = [None, None, [1, 4]]
-    (lazy, _), _ = take(ROW_WISE["lazy adam"], later)
-    (before, _), _ = take(ROW_WISE["lazy adam"], later[:2])
-    untouched = [0, 2, 3, 5]
-    assert torch.equal(lazy[untouched], before[untouched])
-    (dense, _) = tables()
-    adam = torch_optimizer(optimizers.Adam(0.05, beta1=0.8, beta2=0.95, epsilon=1e-3), [dense])
-    for step, rows in enumerate(later):
-        gradient = gradients(step)[0]
-        keep = torch.ones(6, 1) if rows is None else torch.zeros(6, 1)
-        keep[[1, 4]] = 1
-        dense.grad = gradient * keep
-        adam.step()
-    assert not torch.equal(dense[untouched], before[untouched])
-
-
-@pytest.mark.parametrize("name", ROW_WISE)
-def test_rows_that_are_not_touched_rest_and_so_does_their_state(name):
-    record = ROW_WISE[name]
-    before, optimizer_before = take(record, [None, None])
-    after, optimizer_after = take(record, [None, None, [4, 1]])
-    for i in range(2):
-        states = [o.state[p[i]] for o, p in ((optimizer_before, before), (optimizer_after, after))]
-        rows = {key: [state[key] for state in states] for key in states[0] if key != "step"}
-        for was, now in [(before[i], after[i]), *rows.values()]:
-            assert torch.equal(was[[0, 2, 3, 5]], now[[0, 2, 3, 5]])
-            assert (was[[1, 4]] != now[[1, 4]]).all()
-
-
 def adagrad_row(g, t, state):
     """The step of a row by its gradient, and the row's one number."""
     state["sum"] = state.get("sum", 0.0) + (g**2).mean()
@@ -166,12 +135,6 @@ def test_torch_takes_the_same_steps_without_its_compiler(kind, how, monkeypatch)
         found.append([*parameters, *optimizers.moments(halves[1]).values()])
     assert len(found[0]) == len(found[1])
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
-
-
-def test_only_row_wise_optimisers_say_so():
-    assert all(record.row_wise for record in ROW_WISE.values())
-    assert not optimizers.Adam(0.1).row_wise
-    assert not optimizers.SGD(0.1).row_wise
 
 
 def test_a_rate_stays_or_falls_evenly_over_the_horizon_and_never_to_nothing():

@@ -39,22 +39,6 @@ def dealt(data: Interactions, per_visit: int, epoch: int, seed: int = 5) -> list
 
 
 @MANY
-def test_a_visit_is_to_one_context_and_only_its_last_one_is_smaller(data, per_visit):
-    count_U = np.diff(data.indptr_U1)
-    sizes: dict[int, list[int]] = {}
-    visits = dealt(data, per_visit, 1)
-    assert len(Visits(data, per_visit, 5, CPU)) == len(visits)
-    for rows in visits:
-        contexts = set(data.users_E[rows].tolist())
-        assert len(contexts) == 1
-        sizes.setdefault(contexts.pop(), []).append(len(rows))
-    assert sizes.keys() == set(range(data.n_users))
-    for user, found in sizes.items():
-        full, rest = divmod(int(count_U[user]), per_visit)
-        assert sorted(found) == sorted([per_visit] * full + [rest] * (rest > 0))
-
-
-@MANY
 def test_the_negatives_of_an_epoch_have_addresses_of_their_own(data, per_visit):
     batch = whole_epoch(Visits(data, per_visit, 5, CPU), 3)
     assert len(batch.first_V.unique()) == len(batch.first_V)
@@ -120,11 +104,14 @@ def test_a_stride_meets_every_positive_of_a_context(count):
     per_visit=st.integers(1, 13),
     epoch=st.integers(1, 77),
 )
-def test_any_contexts_are_dealt_whole(counts, per_visit, epoch):
+def test_any_contexts_are_dealt_whole_and_only_a_last_visit_is_smaller(counts, per_visit, epoch):
     users_E = np.repeat(np.arange(len(counts)), counts)
     items_E = np.concatenate([np.arange(count) for count in counts])
     data = Interactions.from_arrays(users_E, items_E)
     visits = dealt(data, per_visit, epoch)
+    assert len(Visits(data, per_visit, 5, CPU)) == len(visits)
     assert sorted(row for rows in visits for row in rows) == list(range(len(data)))
-    assert all(1 <= len(rows) <= per_visit for rows in visits)
     assert all(len(set(data.users_E[rows].tolist())) == 1 for rows in visits)
+    # Only the last visit of a context is smaller than the others.
+    full = [size for n in counts for size in [per_visit] * (n // per_visit) + [n % per_visit]]
+    assert sorted(map(len, visits)) == sorted(size for size in full if size)

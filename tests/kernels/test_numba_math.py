@@ -5,11 +5,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sdgar.kernels.numba import math as numba_math
 
+LARGEST = float(np.finfo(np.float32).max)
 WITHIN = 5e-7
 """Relative error: four units in the last place of a float32."""
 
@@ -39,9 +38,10 @@ def softplus_and_sigmoid(x_N):
 
 
 def grid(low: float, high: float) -> np.ndarray:
-    """Even steps, and small numbers of every size."""
-    small = np.geomspace(1e-38, 1, 20_000)
-    both = np.concatenate((np.linspace(low, high, 2_000_001), small, -small, [0.0, -0.0]))
+    """Even steps up to 200, and numbers of every size."""
+    sizes = np.geomspace(1e-38, LARGEST, 40_000)
+    even = np.linspace(low, min(high, 200), 2_000_001)
+    both = np.concatenate((even, sizes, -sizes, [0.0, -0.0]))
     x = both.astype(np.float32)
     return x[(x >= low) & (x <= high)]
 
@@ -77,33 +77,18 @@ def test_log_of_one_plus_what_is_at_most_one():
 
 
 def test_softplus_and_its_derivative():
-    x = grid(-87, 200)
+    x = grid(-87, LARGEST)
     softplus, sigmoid = softplus_and_sigmoid(x)
     assert_near(softplus, softplus64(x))
     assert_near(sigmoid, sigmoid64(x))
 
 
-@given(x=st.floats(-87, np.finfo(np.float32).max, width=32))
-def test_softplus_of_any_number(x):
-    value = np.array([x], np.float32)
-    softplus, sigmoid = softplus_and_sigmoid(value)
-    assert_near(softplus, softplus64(value))
-    assert_near(sigmoid, sigmoid64(value))
-
-
-@given(x=st.floats(-np.finfo(np.float32).max, -87, width=32))
-def test_far_below_softplus_is_as_good_as_nothing(x):
-    softplus, sigmoid = softplus_and_sigmoid(np.array([x], np.float32))
-    assert 0 < softplus[0] <= np.float32(1.7e-38)
-    assert 0 < sigmoid[0] <= np.float32(1.7e-38)
-
-
-def test_infinity_keeps_its_meaning():
-    softplus, sigmoid = softplus_and_sigmoid(np.array([np.inf, -np.inf], np.float32))
-    assert softplus[0] == np.inf
-    assert sigmoid[0] == 1
-    assert 0 <= softplus[1] < 1e-37
-    assert 0 <= sigmoid[1] < 1e-37
+def test_far_below_softplus_is_as_good_as_nothing_and_infinity_keeps_its_meaning():
+    far = np.append(grid(-LARGEST, -87), np.float32(-np.inf))
+    for found in softplus_and_sigmoid(far):
+        assert ((found > 0) & (found <= np.float32(1.7e-38))).all()
+    softplus, sigmoid = softplus_and_sigmoid(np.array([np.inf], np.float32))
+    assert (softplus[0], sigmoid[0]) == (np.inf, 1)
 
 
 @pytest.mark.parametrize("length", [1, 7, 64])

@@ -72,18 +72,6 @@ def test_kernels_read_and_write_what_a_record_has(rows: int, seed: int, ok: bool
     np.testing.assert_array_equal(whole.flag_R, ~flag_R)
 
 
-def test_a_record_that_is_laid_out_is_used_again():
-    part = _part(np.random.default_rng(0), 2)
-    whole = _Whole(1, np.uint64(1), True, part, (part,), np.ones(1, np.bool_), np.zeros(1))
-    laid = Record(whole)
-    _add_up(laid)
-    whole.flag_R[:] = True
-    part.x_RC[:] = 1  # its arrays stay where they are, and kernels see what is in them
-    whole.sum_R[:] = 0
-    _add_up(laid)
-    assert whole.sum_R[0] == 6 * part.scale
-
-
 @outer
 def _transposed(part: Any, out_N: Any) -> Any:
     """Leave the numbers in their order, and say how they lie."""
@@ -108,19 +96,6 @@ def test_arrays_may_lie_in_memory_in_any_way(x_RC):
     strides, itemsize = _transposed(_Part(np.float32(1), x_RC), out_N)
     np.testing.assert_array_equal(out_N.reshape(x_RC.shape), x_RC)
     assert (strides, itemsize) == (x_RC.strides, 4)
-
-
-@outer
-def _flat_sum(part: Any, n: Any) -> Any:
-    total = 0.0
-    for e in range(n):
-        total += part.x_RC.flat[e]
-    return total
-
-
-def test_numbers_of_a_contiguous_array_are_there_one_after_the_other():
-    part = _part(np.random.default_rng(0), 4)
-    assert _flat_sum(part, 7) == part.x_RC.reshape(-1)[:7].sum()
 
 
 @outer

@@ -92,21 +92,6 @@ def test_a_generator_that_proposes_only_known_positives_gives_up():
     assert torch.isfinite(given.log_q_BN).all()
 
 
-def test_no_try_is_made_after_the_last(monkeypatch):
-    data, generator = half_known(), made()
-    generator.set_y(torch.eye(15)[:, [2, 2, 2, 2]])
-    slots: list[torch.Tensor] = []
-    draw = Decomposable.draw
-
-    def spy(self, users, draws, slots_S):
-        slots.append(slots_S)
-        return draw(self, users, draws, slots_S)
-
-    monkeypatch.setattr(Decomposable, "draw", spy)
-    sample(generator, data, torch.tensor([0]), 5)
-    assert torch.equal(torch.cat(slots), torch.arange(5 * MAX_TRIES))
-
-
 def test_tables_and_probabilities_are_of_one_mould():
     # log Q must be that of the tables drawn from: float32 of mass / (n 2^b).
     generator = made()

@@ -264,18 +264,6 @@ def test_a_generator_that_diverges_is_refused(changes, message):
         sampler.refit(scores, seed=0, epoch=1)
 
 
-def test_it_goes_on_from_its_state_with_the_moments_of_its_optimiser():
-    sampler, other, forgetful = made(), made(), made()
-    sampler.refit(scores, seed=0, epoch=2)
-    other.load_state(sampler.state())
-    forgetful.load_state({k: v for k, v in sampler.state().items() if "." not in k})
-    for one in (sampler, other, forgetful):
-        one.refit(scores, seed=0, epoch=3)
-    for name, value in sampler.state().items():
-        assert torch.equal(value, other.state()[name])
-    assert not torch.equal(sampler.model.item_ID, forgetful.model.item_ID)
-
-
 def test_the_generator_starts_elsewhere_than_the_discriminator():
     system = recipe_of(IRGAN(dim=4)).compose(data(), seed=0)
     assert not torch.equal(system.discriminator.user_UD, system.sampler.model.user_UD)

@@ -94,7 +94,10 @@ def is_among(sorted_E, first, last, item):
 
 @inner
 def near_nth_unknown(sorted_E, first, last, r):
-    """Search for ``nth_unknown`` until few are left; return where these are, and how many."""
+    """Search for the r-th item that is not among sorted_E[first:last], r + #{j : p_j - j <= r}.
+
+    The search ends where few are left; return where these are, and how many.
+    """
     low, size = first, last - first
     while size > SHORT:
         half = size >> 1
@@ -116,15 +119,9 @@ def nth_unknown_near(sorted_E, first, low, size, r):
 
 
 @inner
-def nth_unknown(sorted_E, first, last, r):
-    """r + #{j : p_j - j <= r} is the r-th item that is not among sorted_E[first:last]."""
-    low, size = near_nth_unknown(sorted_E, first, last, r)
-    return nth_unknown_near(sorted_E, first, low, size, r)
-
-
-@inner
 def unknown_item(seed, tail, row, slot, first, last, unknown, known_E):
     """Draw uniformly from the items that are not among known_E[first:last]."""
     w0, w1, _, _ = words(seed, row, slot, tail)
     r, _ = index_and_fraction(unknown, w0, w1)
-    return nth_unknown(known_E, first, last, np.int64(r))
+    low, size = near_nth_unknown(known_E, first, last, np.int64(r))
+    return nth_unknown_near(known_E, first, low, size, np.int64(r))
