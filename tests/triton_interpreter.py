@@ -7,9 +7,28 @@ launch.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import torch
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+NO_GPU = "Triton needs a GPU, or TRITON_INTERPRET=1 set before Python starts, as make test does"
+
+
+def require_triton() -> torch.device:
+    """Return where kernels run: in the interpreter, or on a GPU; the module skips without both."""
+    import torch
+
+    pytest.importorskip("triton", reason="Triton is not installed on this machine")
+    if not INTERPRETED and not torch.cuda.is_available():
+        pytest.skip(NO_GPU, allow_module_level=True)
+    return torch.device("cpu" if INTERPRETED else "cuda")
 
 
 def exchange_once_a_launch() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 import torch
 
-from sdgar.contracts import Health
+from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import ENGINES
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused.cpu import FusedCpuEngine
@@ -17,8 +19,10 @@ from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.engines.fused.plan import CPU as CPU_PLAN
 from sdgar.engines.fused.plan import GPU as GPU_PLAN
 from sdgar.engines.fused.plan import Plan
-from sdgar.engines.protocol import Engine
-from sdgar.errors import NumericalError
+from sdgar.engines.protocol import Coverage, Engine
+from sdgar.errors import NumericalError, UsageError
+from sdgar.maths.optimizers import SGD, Adam
+from sdgar.objectives import PairwiseLogistic
 from sdgar.samplers.score_aware import FirstViolation
 from sdgar.samplers.static import Uniform
 
@@ -26,11 +30,12 @@ from ..engines.compositions import (
     CPU,
     DISCRIMINATORS,
     GPU,
-    INTERPRETED,
     MET,
     METRIC,
     OBJECTIVES,
     OPTIMIZERS,
+    PAIRWISE_ADAM,
+    POPULAR,
     RANKS_ADAGRAD,
     SAMPLERS,
     SDGAR,
@@ -41,6 +46,7 @@ from ..engines.compositions import (
     every_composition,
     some_data,
 )
+from ..triton_interpreter import INTERPRETED, NO_GPU
 
 
 class Subject(NamedTuple):
@@ -79,17 +85,16 @@ def cases(names, compositions, *, exhaustive: bool = False, interpreted=None):
             if one.fields:
                 continue
             if not INTERPRETED and not torch.cuda.is_available():
-                why = "Triton needs a GPU, or TRITON_INTERPRET=1 set before Python starts"
-                marks.append(pytest.mark.skip(reason=why))
+                marks.append(pytest.mark.skip(reason=NO_GPU))
             marks.append(pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"))
         found.append(pytest.param(name, one, id=f"{name}-{one}", marks=marks))
     return found
 
 
-def made(name: str, one: Composition, data: Interactions, **changes) -> Engine:
+def made(name: str, one: Composition, data: Interactions, **changes) -> tuple[Engine, System]:
     subject = SUBJECTS[name]
     system = one.system(data, **({"batch_size": subject.batch_size} | changes))
-    return subject.engine(system, data, seed=5, device=subject.device)
+    return subject.engine(system, data, seed=5, device=subject.device), system
 
 
 def test_every_engine_is_tested():
@@ -103,12 +108,13 @@ def test_every_lowering_is_tested(name):
     plan = FUSED[name].plan
     assert plan is not None
     met = [case.values[1] for case in cases([name], MET)]
-    for part, table, makers in (
-        ("discriminator", plan.scores, DISCRIMINATORS),
-        ("sampler", plan.draws, SAMPLERS),
-        ("objective", plan.losses, OBJECTIVES),
-        ("optimizer", plan.steps, OPTIMIZERS),
+    for part, makers in (
+        ("discriminator", DISCRIMINATORS),
+        ("sampler", SAMPLERS),
+        ("objective", OBJECTIVES),
+        ("optimizer", OPTIMIZERS),
     ):
+        table = plan.tables[part]
         assert table.keys() <= makers.keys()
         assert table.keys() == {getattr(one, part) for one in met}
 
@@ -170,7 +176,7 @@ def test_training_goes_on_from_a_state_as_if_never_interrupted(name, one):
     data = one.data(users=10, items=12)
 
     def fresh() -> Engine:
-        return made(name, one, data, batch_size=80)
+        return made(name, one, data, batch_size=80)[0]
 
     unbroken, resumed, elsewhere = fresh(), fresh(), fresh()
     unbroken.refit(1)
@@ -188,13 +194,13 @@ def test_training_goes_on_from_a_state_as_if_never_interrupted(name, one):
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
-@pytest.mark.parametrize(("name", "one"), cases(["fused-cpu"], MET))
+@pytest.mark.parametrize(("name", "one"), cases(["eager", "fused-cpu"], MET))
 def test_the_number_of_threads_changes_no_bit(name, one, set_threads):
     data = one.data(users=120, items=90, density=0.06)
     found = []
     for threads in (1, 2):
         set_threads(threads)
-        engine = made(name, one, data, positives_per_visit=2, batch_size=150)
+        engine, _ = made(name, one, data, positives_per_visit=2, batch_size=150)
         stats = [engine.run_epoch(epoch) for epoch in (1, 2)]
         found.append(([(s.loss, s.unanswered, s.effective) for s in stats], engine.state()))
     assert_same_bytes(found)
@@ -209,25 +215,60 @@ def test_the_number_of_threads_changes_no_bit(name, one, set_threads):
 )
 def test_a_parameter_that_is_not_a_number_stops_the_run(name, one):
     data = one.data(**SUBJECTS["fused-gpu"].data)
-    changes = {"batch_size": SUBJECTS[name].batch_size}
-    system = one.system(data, **changes)
+    engine, system = made(name, one, data)
     with torch.no_grad():
         system.discriminator.item_ID[7, 2] = torch.nan
-    engine = SUBJECTS[name].engine(system, data, seed=5, device=SUBJECTS[name].device)
     with pytest.raises(NumericalError, match="Lower the learning rate") as error:
         engine.run_epoch(1)
     assert error.value.code == "diverged"
 
 
-class Reporting(Uniform):
-    """A sampler from outside, which reports its numbers as a plain mapping."""
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")
+@pytest.mark.parametrize("rate", [1e5, 1e30])
+@pytest.mark.parametrize(("name", "one"), cases(SUBJECTS, [POPULAR]))
+def test_divergence_stops_the_run_and_says_what_to_lower(name, one, rate):
+    data = one.data(**SUBJECTS[name].data)
+    engine, _ = made(name, one, data, l2=1e3, optimizer=SGD(rate))
 
-    def refit(self, score, *, seed, epoch):
-        return {"of my own": float(epoch)}
+    def train():
+        for epoch in range(1, 20):
+            engine.run_epoch(epoch)
+
+    with pytest.raises(NumericalError, match="Lower the learning rate") as error:
+        train()
+    assert error.value.code == "diverged"
 
 
-def test_numbers_of_a_sampler_from_outside_become_health():
-    one = MET[0]
-    data = one.data()
-    engine = made("eager", one, data, sampler=Reporting())
-    assert engine.refit(3) == Health({"of my own": 3.0})
+class OtherDiscriminator(MatrixFactorization):
+    """Scores by some other rule."""
+
+
+class OtherSampler(Uniform):
+    """Proposes by some other rule."""
+
+
+class OtherObjective(PairwiseLogistic):
+    """Minimises something else."""
+
+
+@pytest.mark.parametrize(("name", "one"), cases(FUSED, [PAIRWISE_ADAM]))
+def test_an_engine_says_what_it_covers_and_why_not(name, one):
+    engine, device = SUBJECTS[name].engine, SUBJECTS[name].device
+    system = one.probe()
+    assert engine.covers(system, device).runs
+    for part, other in (
+        ("optimizer", Adam(0.1)),
+        ("sampler", OtherSampler()),
+        ("objective", OtherObjective()),
+        ("discriminator", OtherDiscriminator(2, 2, 3, seed=0)),
+    ):
+        changed = replace(system, **{part: other})
+        answer = engine.covers(changed, device)
+        assert not answer.runs
+        assert f"no {FUSED[name].plan.code} for the {part} {type(other).__name__}" in answer.why
+        with pytest.raises(UsageError, match=f"for the {part}") as error:
+            engine(changed, one.data(), seed=0, device=device)
+        assert error.value.code == "not_covered"
+    if name == "fused-cpu":
+        answer = engine.covers(system, torch.device("cuda"))
+        assert answer == Coverage(False, "it runs on the CPU, not on cuda")

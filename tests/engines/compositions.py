@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -36,8 +35,9 @@ from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
+from ..triton_interpreter import INTERPRETED
+
 CPU = torch.device("cpu")
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 GPU = CPU if INTERPRETED else torch.device("cuda")
 """Where the fused GPU engine is tested: in Triton's interpreter, or on a GPU."""
 

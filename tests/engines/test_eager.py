@@ -5,41 +5,22 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from sdgar.contracts import Positives, System
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import ENGINES, choose_device, choose_engine
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.visits import Visits
 from sdgar.errors import ResourceError, UsageError
 from sdgar.maths.optimizers import SGD, Adam
-from sdgar.maths.rng import Draws, Permutation, Stream
-from sdgar.objectives import PairwiseLogistic
-from sdgar.samplers.static import KnownItems, Uniform
+from sdgar.maths.rng import Permutation, Stream
+from sdgar.samplers.static import Uniform
 
-CPU = torch.device("cpu")
-
-
-def a_system(data: Interactions, **changes) -> System:
-    parts = {
-        "name": "test",
-        "discriminator": MatrixFactorization(data.n_users, data.n_items, 4, seed=0),
-        "sampler": Uniform(),
-        "objective": PairwiseLogistic(),
-        "optimizer": Adam(0.01),
-        "n_negatives": 2,
-        "batch_size": 64,
-        "l2": 0.01,
-    }
-    return System(**{**parts, **changes})
+from ..positives import positives_of
+from .compositions import CPU, PAIRWISE_ADAM, parameters
 
 
 def engine_of(data: Interactions, **changes) -> EagerEngine:
-    return EagerEngine(a_system(data, **changes), data, seed=5, device=CPU)
-
-
-def parameters(engine: EagerEngine) -> dict:
-    return {k: v for k, v in engine.state().items() if k.startswith("model.")}
+    usual = {"optimizer": Adam(0.01), "n_negatives": 2, "batch_size": 64, "l2": 0.01}
+    return EagerEngine(PAIRWISE_ADAM.system(data, **usual | changes), data, seed=5, device=CPU)
 
 
 def batches_of(data: Interactions, per_visit: int, size: int):
@@ -68,19 +49,10 @@ def test_one_epoch_of_gradient_descent_is_what_the_docstring_says(
     start = {k: v.double().numpy() for k, v in parameters(engine).items()}
     user, item, bias = (start[f"model.{n}"].copy() for n in ("user_UD", "item_ID", "bias_I"))
     omega = np.ones(len(data)) if weight is None else data.weight_E / data.weight_E.mean()
-    known = KnownItems(data.history, data.n_items, CPU)
     for rows, addresses in batches_of(data, per_visit, 100):
-        draws = Draws(5, Stream.NEGATIVES, 1, torch.from_numpy(addresses)[:, None])
-        negatives = Uniform().sample(
-            Positives(
-                torch.from_numpy(data.users_E[rows]),
-                torch.from_numpy(data.items_E[rows]).long(),
-                lambda u, i: i,
-                draws,
-                known,
-            ),
-            2,
-        )
+        batch = (torch.from_numpy(part[rows]) for part in (data.users_E, data.items_E))
+        addressed = positives_of(data, *batch, rows_B=torch.from_numpy(addresses), seed=5)
+        negatives = Uniform().sample(addressed, 2)
         g_user, g_item, g_bias = np.zeros_like(user), np.zeros_like(item), np.zeros_like(bias)
         for b, r in enumerate(rows):
             u, i = data.users_E[r], data.items_E[r]
@@ -106,19 +78,6 @@ def test_one_epoch_of_gradient_descent_is_what_the_docstring_says(
     np.testing.assert_allclose(after["model.bias_I"], bias, rtol=1e-4, atol=1e-6)
 
 
-def test_the_number_of_threads_changes_no_bit(checkerboard, set_threads):
-    states = []
-    for threads in (1, 2, 3):
-        set_threads(threads)
-        engine = engine_of(checkerboard)
-        for epoch in (1, 2, 3):
-            engine.run_epoch(epoch)
-        states.append(engine.state())
-    for state in states[1:]:
-        assert state.keys() == states[0].keys()
-        assert all(torch.equal(state[k], states[0][k]) for k in state)
-
-
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_learning_rate_that_cannot_train_is_refused(rate):
     with pytest.raises(UsageError, match="learning_rate must be a positive number"):
@@ -126,7 +85,7 @@ def test_a_learning_rate_that_cannot_train_is_refused(rate):
 
 
 def test_choosing_says_why_and_never_falls_back_silently(checkerboard):
-    system = a_system(checkerboard)
+    system = PAIRWISE_ADAM.system(checkerboard)
     engine, why = choose_engine("auto", system, CPU)
     assert engine.name in ENGINES
     assert why

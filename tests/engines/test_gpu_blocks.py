@@ -25,12 +25,9 @@ from sdgar.scale.users import UsersOnDisk, UserStore
 from sdgar.systems.recipe import recipe_of
 
 from ..training.workers import run_whole_and_resumed
-from .compositions import GPU as DEVICE
-from .compositions import INTERPRETED
+from ..triton_interpreter import INTERPRETED, require_triton
 
-pytest.importorskip("triton", reason="Triton is not installed on this machine")
-if not INTERPRETED and not torch.cuda.is_available():
-    pytest.skip("Triton needs a GPU, or TRITON_INTERPRET=1", allow_module_level=True)
+DEVICE = require_triton()
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 CPU = torch.device("cpu")
 SYSTEMS = {

@@ -95,17 +95,6 @@ def test_rows_are_stepped_as_in_plain_numpy_when_they_are_touched(name, step_of)
         assert int(kept.get("step", len(steps))) == len(steps)
 
 
-@pytest.mark.parametrize("name", ROW_WISE)
-def test_the_bias_of_an_item_and_its_row_have_states_of_their_own(name):
-    """A parameter without a gradient stays as it is."""
-    parameters = tables()
-    optimizer = torch_optimizer(ROW_WISE[name], parameters)
-    parameters[0].grad = gradients(0)[0]
-    optimizer.step()
-    assert torch.equal(parameters[1], tables()[1])
-    assert not torch.equal(parameters[0], tables()[0])
-
-
 @pytest.mark.parametrize(
     ("kind", "how"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 
 import pytest
 import torch
@@ -13,17 +12,13 @@ from sdgar.maths.rng import Draws, Stream, tail
 from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
 
-triton = pytest.importorskip("triton", reason="Triton is not installed on this machine")
-if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
-    pytest.skip(
-        "Triton needs a GPU, or TRITON_INTERPRET=1 set before Python starts, as make test does",
-        allow_module_level=True,
-    )
+from ..triton_interpreter import require_triton
+
+DEVICE = require_triton()
 
 from sdgar.kernels.triton import mixtures  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
-DEVICE = torch.device("cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda")
 
 
 @pytest.fixture(scope="module")

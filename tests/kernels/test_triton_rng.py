@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 
 from sdgar.maths.rng import Draws, Permutation, Stream, index_and_fraction
 
-triton = pytest.importorskip("triton", reason="Triton is not installed on this machine")
-if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
-    pytest.skip(
-        "Triton needs a GPU, or TRITON_INTERPRET=1 set before Python starts, as make test does",
-        allow_module_level=True,
-    )
+from ..triton_interpreter import require_triton
 
+DEVICE = require_triton()
+
+import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
 from sdgar.kernels.triton.rng import index_and_fraction as triton_index_and_fraction  # noqa: E402
@@ -48,9 +44,8 @@ def kernel(out, seed, first_row, slot, tail, n, SIZE: tl.constexpr):
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_triton_draws_the_words_of_torch(address):
     seed, stream, epoch, row, slot = address
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     n, size = 40_988, 16
-    out = torch.zeros(6, size, dtype=torch.int64, device=device)
+    out = torch.zeros(6, size, dtype=torch.int64, device=DEVICE)
     tail = (int(stream) << 24) | epoch
     kernel[(1,)](out, seed, row, slot, tail, n, SIZE=size)
     rows = row + torch.arange(size)
@@ -77,13 +72,12 @@ def permuting_kernel(
 
 @pytest.mark.parametrize("n", [100, 256, 300])
 def test_triton_puts_the_same_number_at_every_place(n):
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     order = Permutation.of(n, seed=9, stream=Stream.SHUFFLE, epoch=2)
-    out = torch.zeros(n, dtype=torch.int64, device=device)
+    out = torch.zeros(n, dtype=torch.int64, device=DEVICE)
     permuting_kernel[(1,)](
         out,
         n,
-        torch.tensor(order.keys, device=device),
+        torch.tensor(order.keys, device=DEVICE),
         ROUNDS=len(order.keys),
         LEFT_BITS=order.left_bits,
         RIGHT_BITS=order.right_bits,

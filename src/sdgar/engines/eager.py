@@ -139,8 +139,7 @@ class EagerEngine:
     @torch.no_grad()
     def refit(self, epoch: int) -> Health:
         """Update the sampler to the discriminator, and return its health."""
-        score = self._model.frozen()
-        return host.refit(self._system.sampler, score, seed=self._seed, epoch=epoch)
+        return self._system.sampler.refit(self._model.frozen(), seed=self._seed, epoch=epoch)
 
     @torch.no_grad()
     def _score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:

@@ -1,16 +1,16 @@
-"""The work that all engines share: weights, states, refits and divergence."""
+"""The work that all engines share: weights, states and divergence."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Health, Sampler, Score, System
+from sdgar.contracts import System
 from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.errors import NumericalError, UsageError
 
@@ -53,15 +53,6 @@ class StateParts(NamedTuple):
             part, _, rest = name.partition(".")
             parts[part][rest] = tensor
         return cls(**parts)
-
-
-def refit(sampler: Sampler, score: Score, *, seed: int, epoch: int) -> Health:
-    """Update a sampler to the discriminator, and return its health.
-
-    A sampler from outside this package may return its numbers as a plain mapping.
-    """
-    found = cast("object", sampler.refit(score, seed=seed, epoch=epoch))
-    return found if isinstance(found, Health) else Health(cast("Mapping[str, float]", found))
 
 
 def diverged(found: str, system: System, epoch: int) -> NumericalError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -86,7 +85,7 @@ class FusedCpuEngine:
         """The tables of items, with the state of their steps."""
         self._steps = steps_of(self._model, system, self.items)
         self._tables = tables_of(self._model, self.items)
-        self._loss = CPU.loss(system)
+        self._loss = CPU.lower("objective", system)
         self._scratch = scratch_of(self._model, system, self._batch)
         self._stretch = 1
         """The batches that are run before the number of threads is chosen again."""
@@ -106,8 +105,6 @@ class FusedCpuEngine:
             return Coverage(False, why)
         if any(p.dtype != torch.float32 for p in system.discriminator.parameters()):
             return Coverage(False, "its tables are float32, and the discriminator's are not")
-        if importlib.util.find_spec("numba") is None:
-            return Coverage(False, "Numba is not installed")
         from sdgar.kernels.cache import is_noted
 
         kept = is_noted(f"epoch.{variants_of(system)}")
@@ -139,7 +136,7 @@ class FusedCpuEngine:
             len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
         )
         if self._proposal is None:
-            self._proposal = CPU.draw(self.system, self._draw_settings)
+            self._proposal = CPU.lower("sampler", self.system, self._draw_settings)
         return Loop(
             keys=np.array(order.keys, np.uint64),
             tail=tail(Stream.NEGATIVES, epoch),
@@ -220,7 +217,7 @@ class FusedCpuEngine:
             return mixtures.score(*tables, users_B, items_BN)
 
         with cores.torch_threads(cores.threads_now(cores.threads())):
-            health = host.refit(self.system.sampler, score, seed=self._seed, epoch=epoch)
+            health = self.system.sampler.refit(score, seed=self._seed, epoch=epoch)
         self._proposal = None
         return health
 

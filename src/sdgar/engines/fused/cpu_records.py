@@ -14,6 +14,7 @@ from sdgar.engines.fused.plan import CPU
 from sdgar.engines.fused.records import DrawSettings, all_minus_one, lined_up, packed
 from sdgar.engines.visits import STRIDES, Visits
 from sdgar.machine.memory import aligned
+from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation
 from sdgar.samplers.decomposable import Decomposable
 
@@ -123,9 +124,11 @@ def summed(name: str, step: Any) -> dict[str, NDArray[np.float32]]:
 
 def items_of(model: Embeddings, system: System) -> Items:
     """Copy the vectors and biases of items."""
-    step, bias_step = (CPU.step(system, model.n_items) for _ in range(2))
-    scores = CPU.score(system, step.columns)
-    return Items(packed(model.item_ID, step.columns), step, bias_step, scores)
+    step, bias_step = (CPU.lower("optimizer", system, model.n_items) for _ in range(2))
+    # A parameter itself, and the moments of Adam.
+    columns = 3 if isinstance(system.optimizer, LazyAdam) else 1
+    scores = CPU.lower("discriminator", system, columns)
+    return Items(packed(model.item_ID, columns), step, bias_step, scores)
 
 
 def steps_of(model: Embeddings, system: System, items: Items) -> Steps:
@@ -133,7 +136,7 @@ def steps_of(model: Embeddings, system: System, items: Items) -> Steps:
     from sdgar.kernels.numba.moves import Steps
 
     return Steps(
-        user=CPU.step(system, len(model.user_UD)),
+        user=CPU.lower("optimizer", system, len(model.user_UD)),
         item=items.step,
         bias=items.bias_step,
         l2=np.float32(system.l2),

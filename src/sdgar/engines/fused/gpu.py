@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -16,10 +16,9 @@ from torch import Tensor
 
 from sdgar.contracts import Health, System
 from sdgar.engines import host
-from sdgar.engines.fused.gpu_launch import draw_chunk, run_steps
-from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables
+from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables, power
 from sdgar.engines.fused.plan import GPU
-from sdgar.engines.fused.records import THETA_LIMIT
+from sdgar.engines.fused.records import THETA_LIMIT, Draw, Loss, Pick, Scores, Step
 from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation, Stream, tail
@@ -62,7 +61,9 @@ class FusedGpuEngine:
         self._device = device
         self._model = cast("Embeddings", system.discriminator.to(device))
         system.sampler.to(device)
-        self._scores, self._loss, self._step = GPU.score(system), GPU.loss(system), GPU.step(system)
+        self._scores, self._loss, self._step = (
+            GPU.lower(part, system) for part in ("discriminator", "objective", "optimizer")
+        )
         if not isinstance(data, GpuRows):
             data = GpuRows.of(data, system.positives_per_visit, device)
         self._rows = data
@@ -152,8 +153,8 @@ class FusedGpuEngine:
 
     def _draw(self, start: int) -> None:
         """Fill the chunk that begins at a place of the epoch's order."""
-        draw = GPU.draw(self.system)  # its tables as they are now
-        draw_chunk(self._tables, self._rows, draw, self._numbers, seed=self._seed, start=start)
+        draw = GPU.lower("sampler", self.system)  # its tables as they are now
+        _draw_chunk(self._tables, self._rows, draw, self._numbers, seed=self._seed, start=start)
 
     def _run_chunk(self) -> None:
         if self._device.type == "cpu":
@@ -179,8 +180,8 @@ class FusedGpuEngine:
         return graph
 
     def _run_steps(self, n_steps: int) -> None:
-        parts = GPU.draw(self.system).pick, self._scores, self._loss, self._step
-        run_steps(self._tables, *parts, l2=self.system.l2, scale=self._scale, n_steps=n_steps)
+        parts = GPU.lower("sampler", self.system).pick, self._scores, self._loss, self._step
+        _run_steps(self._tables, *parts, l2=self.system.l2, scale=self._scale, n_steps=n_steps)
 
     def users(self) -> dict[str, Tensor]:
         """Return the tables of contexts that training changes, by their names."""
@@ -190,7 +191,7 @@ class FusedGpuEngine:
     @torch.no_grad()
     def refit(self, epoch: int) -> Health:
         """Update the sampler to the discriminator, and return its health."""
-        return host.refit(self.system.sampler, self._model.score, seed=self._seed, epoch=epoch)
+        return self.system.sampler.refit(self._model.score, seed=self._seed, epoch=epoch)
 
     def state(self) -> dict[str, Tensor]:
         """Return parameters, optimiser moments and sampler state, under one flat set of names."""
@@ -225,7 +226,7 @@ def _why_not(system: System, device: torch.device) -> str | None:
     table_UD = next(system.discriminator.parameters())
     if table_UD.dtype != torch.float32:
         return f"its kernels compute in float32, and the parameters are {table_UD.dtype}"
-    candidates = GPU.draw(system).candidates if system.sampler.uses_scores else 1
+    candidates = GPU.lower("sampler", system).candidates if system.sampler.uses_scores else 1
     for name, value, most in (
         ("n_negatives", system.n_negatives, _MOST_NEGATIVES),
         ("the number of candidates", candidates, _MOST_NEGATIVES),
@@ -236,3 +237,80 @@ def _why_not(system: System, device: torch.device) -> str | None:
         if value > most:
             return f"{name} = {value} is above {most}, the most its kernels hold in registers"
     return None
+
+
+def _launch(
+    kernel: Any, grid: tuple[int, ...], values: Mapping[str, Any], *, num_warps: int = 4
+) -> None:
+    """Launch a kernel, whose arguments are found among ``values`` by their names."""
+    kernel[grid](**{name: values[name] for name in kernel.arg_names}, num_warps=num_warps)
+
+
+def _draw_chunk(
+    tables: GpuTables, rows: GpuRows, draw: Draw, numbers: Tensor, *, seed: int, start: int
+) -> None:
+    """Fill the chunk that begins at a place of the epoch's order.
+
+    ``numbers`` are the tails of the streams that visits draw from, and the keys of the order.
+    """
+    from sdgar.kernels.triton import draws
+
+    order = Permutation(rows.n_visits, ())
+    tiles, n, lanes = tables.tiles, tables.drawn, len(tables.drawn_VW)
+    values = vars(rows) | draw._asdict() | vars(tables) | tables.constants | {
+        "numbers": numbers, "seed": seed, "start": start, "n_lanes": lanes, "N": n, "NN": power(n),
+        "n_draws": lanes * n, "steps": rows.search_steps, "K": draw.n_states,
+        "KK": power(draw.n_states), "DRAW": draw.kind, "WEIGHTED": rows.weight_E is not None,
+        "ROUNDS": len(numbers) - 2, "LEFT_BITS": order.left_bits, "RIGHT_BITS": order.right_bits,
+    }  # fmt: skip
+    into = {"row_VW": tables.drawn_VW, "TILE": tiles.drawn}
+    _launch(draws.draw_visits, (-(-lanes // tiles.drawn),), values | into)
+    if tables.log_q_VN is not None:
+        _launch(draws.log_q, (-(-lanes * n // tiles.log_q),), values | {"TILE": tiles.log_q})
+
+
+def _run_steps(
+    tables: GpuTables,
+    pick: Pick | None,
+    scores: Scores,
+    loss: Loss,
+    step: Step,
+    *,
+    l2: float,
+    scale: float,
+    n_steps: int,
+) -> None:
+    """Run some steps of a drawn chunk, with gradients summed in units of 1 / scale."""
+    from sdgar.kernels.triton import epoch, picks
+
+    tables.claim_R.zero_()
+    tiles, n, entries = tables.tiles, tables.negatives, len(tables.moved_L)
+    moments = dict.fromkeys(("first_RD", "second_RD", "first_I", "second_I")) | tables.moments
+    values = vars(tables) | scores._asdict() | loss._asdict() | tables.constants | {
+        "scale": scale, "LOSS": loss.kind, "SCORE": scores.kind, "HOLD": loss.hold,
+        "WEIGHTED": tables.weight_VP is not None, "HAS_Q": tables.log_q_VN is not None,
+        "n_entries": entries, "TILE": tiles.visits,
+    }  # fmt: skip
+    of_rows = values | moments | step._asdict() | {
+        "unit": 1 / scale, "l2": l2 / n, "gain1": 1 - step.beta1, "gain2": 1 - step.beta2,
+        "theta_limit": THETA_LIMIT, "STEP": step.kind, "TILE": tiles.rows,
+    }  # fmt: skip
+    visits = -(-tables.size // tiles.visits)
+    if pick is None:
+        _launch(epoch.claim_rows, (-(-entries // 256),), values | {"TILE": 256})
+    for number in range(n_steps):
+        now = {"step": number}
+        if pick is not None:
+            c = pick.candidates
+            chosen = pick._asdict() | {"C": c, "CC": power(c), "PICK": pick.kind}
+            _launch(
+                picks.pick_negatives, (visits, n), values | chosen | now,
+                num_warps=tiles.visit_warps,
+            )  # fmt: skip
+        _launch(epoch.add_gradients, (visits,), values | now, num_warps=tiles.visit_warps)
+        # The slots of the next step's entries are claimed, unless these are picked in that step.
+        claims = entries if number + 1 < tables.chunk_steps and pick is None else 0
+        _launch(
+            epoch.move_rows, (-(-entries // tiles.rows),), of_rows | now | {"n_claims": claims},
+            num_warps=tiles.row_warps,
+        )  # fmt: skip

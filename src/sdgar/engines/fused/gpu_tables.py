@@ -157,9 +157,7 @@ class GpuTables:
 
     def __init__(self, system: System, capacity: Capacity, device: torch.device) -> None:
         """Allocate the tables for the epochs of a system."""
-        draw, scores, loss, step = (
-            GPU.draw(system), GPU.score(system), GPU.loss(system), GPU.step(system)
-        )  # fmt: skip
+        scores, draw, loss, step = (GPU.lower(part, system) for part in GPU.tables)
         model = cast("Embeddings", system.discriminator)
         self.device = device
         self.positives, self.negatives = system.positives_per_visit, system.n_negatives

@@ -1,8 +1,7 @@
 """How the fused engines lower the parts of a system to what their kernels read.
 
-Each engine has four tables, keyed by the class of a part: discriminators, samplers, objectives and
-optimizers. An engine covers the keys of its tables and nothing else: a class that is no key has no
-code, and there is no default.
+Each engine has a table for each kind of part, keyed by the class of a part. An engine covers the
+keys of its tables and nothing else: a class that is no key has no code, and there is no default.
 
 Every lowering receives the package of kernels ``k``, which is imported when a part is lowered,
 because its compiler need not be installed.
@@ -65,25 +64,14 @@ class Plan:
     """The modules of the package that have code for parts."""
     code: str
     """The name of the engine's code, in sentences about parts that it has no code for."""
-    scores: Mapping[type, Lower]
-    """The lowerings of discriminators."""
-    draws: Mapping[type, Lower]
-    """The lowerings of samplers."""
-    losses: Mapping[type, Lower]
-    """The lowerings of objectives."""
-    steps: Mapping[type, Lower]
-    """The lowerings of optimisers."""
+    tables: Mapping[str, Mapping[type, Lower]]
+    """The lowerings of discriminators, samplers, objectives and optimizers."""
     mixed_with_dislikes: tuple[type, ...] = ()
     """The samplers whose draws can be mixed with draws of dislikes."""
 
     def misfit(self, system: System) -> str | None:
         """Return why the engine has no code for the parts of a system; None if it has."""
-        for name, table in (
-            ("discriminator", self.scores),
-            ("sampler", self.draws),
-            ("objective", self.losses),
-            ("optimizer", self.steps),
-        ):
+        for name, table in self.tables.items():
             kind = type(getattr(system, name))
             if kind not in table:
                 known = _names(table)
@@ -99,26 +87,12 @@ class Plan:
             return "its samplers that read scores have code for factorization only"
         return None
 
-    def draw(self, system: System, *args: Any) -> Any:
-        """Lower the sampler, with its tables as they are now."""
-        return self._lower(self.draws, system.sampler, *args)
-
-    def score(self, system: System, *args: Any) -> Any:
-        """Lower the discriminator."""
-        return self._lower(self.scores, system.discriminator, *args)
-
-    def loss(self, system: System) -> Any:
-        """Lower the objective."""
-        return self._lower(self.losses, system.objective)
-
-    def step(self, system: System, *args: Any) -> Any:
-        """Lower the optimizer."""
-        return self._lower(self.steps, system.optimizer, *args)
-
-    def _lower(self, table: Mapping[type, Lower], part: object, *args: Any) -> Any:
+    def lower(self, name: str, system: System, *args: Any) -> Any:
+        """Lower a part of a system, a sampler with its tables as they are now."""
         for module in self.modules:
             importlib.import_module(f"{self.package}.{module}")
-        return table[type(part)](sys.modules[self.package], part, *args)
+        part = getattr(system, name)
+        return self.tables[name][type(part)](sys.modules[self.package], part, *args)
 
 
 def _names(kinds: Iterable[type]) -> str:
@@ -162,7 +136,7 @@ def _cpu_with_dislikes(k: Any, sampler: WithDislikes, settings: DrawSettings) ->
     start_U1, item_D, kept_U = sampler.tables()
     return k.draws.WithDislikes(
         *settings,
-        base=CPU.draws[type(sampler.base)](k, sampler.base, settings),
+        base=CPU.tables["sampler"][type(sampler.base)](k, sampler.base, settings),
         share=np.float32(sampler.p),
         stream=np.uint64(tail(Stream.DISLIKES, 0)),
         start_U1=start_U1.numpy(),
@@ -199,41 +173,45 @@ CPU = Plan(
     package="sdgar.kernels.numba",
     modules=("draws", "alias_draws", "picks", "scores", "losses", "steps"),
     code="code",
-    scores={
-        MatrixFactorization: lambda k, model, columns: k.scores.MatrixFactorization(
-            packed(model.bias_I, columns)
-        ),
-        MetricModel: lambda k, model, columns: k.scores.Metric(),
-        Cosine: _cpu_cosine,
-    },
-    draws={
-        Uniform: lambda k, sampler, settings: k.draws.Uniform(*settings),
-        Popularity: _cpu_popularity,
-        PopularityMix: _cpu_popularity,
-        Decomposable: _cpu_decomposable,
-        RankByFactor: _cpu_rank_by_factor,
-        HardestOf: lambda k, sampler, settings: k.picks.HardestOf(*settings, sampler.candidates),
-        FirstViolation: lambda k, sampler, settings: k.picks.FirstViolation(
-            *settings, sampler.max_tries, np.float32(sampler.margin)
-        ),
-        WithDislikes: _cpu_with_dislikes,
-    },
-    losses={
-        PairwiseLogistic: lambda k, objective: k.losses.PairwiseLogistic(),
-        Logistic: lambda k, objective: k.losses.Logistic(),
-        WeightedLogistic: _cpu_weighted_logistic,
-        WarpHinge: lambda k, objective: k.losses.WarpHinge(
-            objective.n_items, np.float32(objective.margin)
-        ),
-        CmlHinge: lambda k, objective: k.losses.CmlHinge(
-            objective.n_items, np.float32(objective.margin)
-        ),
-        SampledSoftmax: lambda k, objective: k.losses.SampledSoftmax(np.float32(objective.rho)),
-    },
-    steps={
-        SGD: lambda k, optimizer, n_rows: k.steps.SGD(np.float32(optimizer.learning_rate)),
-        LazyAdam: _cpu_lazy_adam,
-        RowAdagrad: _cpu_row_adagrad,
+    tables={
+        "discriminator": {
+            MatrixFactorization: lambda k, model, columns: k.scores.MatrixFactorization(
+                packed(model.bias_I, columns)
+            ),
+            MetricModel: lambda k, model, columns: k.scores.Metric(),
+            Cosine: _cpu_cosine,
+        },
+        "sampler": {
+            Uniform: lambda k, sampler, settings: k.draws.Uniform(*settings),
+            Popularity: _cpu_popularity,
+            PopularityMix: _cpu_popularity,
+            Decomposable: _cpu_decomposable,
+            RankByFactor: _cpu_rank_by_factor,
+            HardestOf: lambda k, sampler, settings: k.picks.HardestOf(
+                *settings, sampler.candidates
+            ),
+            FirstViolation: lambda k, sampler, settings: k.picks.FirstViolation(
+                *settings, sampler.max_tries, np.float32(sampler.margin)
+            ),
+            WithDislikes: _cpu_with_dislikes,
+        },
+        "objective": {
+            PairwiseLogistic: lambda k, objective: k.losses.PairwiseLogistic(),
+            Logistic: lambda k, objective: k.losses.Logistic(),
+            WeightedLogistic: _cpu_weighted_logistic,
+            WarpHinge: lambda k, objective: k.losses.WarpHinge(
+                objective.n_items, np.float32(objective.margin)
+            ),
+            CmlHinge: lambda k, objective: k.losses.CmlHinge(
+                objective.n_items, np.float32(objective.margin)
+            ),
+            SampledSoftmax: lambda k, objective: k.losses.SampledSoftmax(np.float32(objective.rho)),
+        },
+        "optimizer": {
+            SGD: lambda k, optimizer, n_rows: k.steps.SGD(np.float32(optimizer.learning_rate)),
+            LazyAdam: _cpu_lazy_adam,
+            RowAdagrad: _cpu_row_adagrad,
+        },
     },
     mixed_with_dislikes=(Uniform, Popularity, Decomposable, RankByFactor),
 )
@@ -315,35 +293,38 @@ GPU = Plan(
     package="sdgar.kernels.triton",
     modules=("draws", "picks", "scores", "losses", "steps"),
     code="kernel",
-    scores={
-        MatrixFactorization: lambda k, model: Scores(k.scores.MATRIX_FACTORIZATION),
-        MetricModel: lambda k, model: Scores(k.scores.METRIC),
-        Cosine: lambda k, model: Scores(k.scores.COSINE, tau=model.tau, steepest=2 / model.tau),
-    },
-    draws={
-        Uniform: lambda k, sampler: Draw(k.draws.UNIFORM, same_q=True),
-        Popularity: _gpu_popularity,
-        PopularityMix: _gpu_popularity,
-        Decomposable: _gpu_decomposable,
-        RankByFactor: _gpu_rank_by_factor,
-        HardestOf: lambda k, sampler: Draw(
-            k.draws.UNIFORM, pick=Pick(k.picks.HARDEST_OF, sampler.candidates)
-        ),
-        FirstViolation: lambda k, sampler: Draw(
-            k.draws.UNIFORM, pick=Pick(k.picks.FIRST_VIOLATION, sampler.max_tries, sampler.margin)
-        ),
-    },
-    losses={
-        PairwiseLogistic: lambda k, objective: Loss(k.losses.PAIRWISE_LOGISTIC),
-        Logistic: lambda k, objective: Loss(k.losses.LOGISTIC),
-        WeightedLogistic: _gpu_weighted_logistic,
-        WarpHinge: lambda k, objective: _gpu_hinge(k.losses.WARP_HINGE, objective),
-        CmlHinge: lambda k, objective: _gpu_hinge(k.losses.CML_HINGE, objective),
-        SampledSoftmax: _gpu_sampled_softmax,
-    },
-    steps={
-        SGD: lambda k, optimizer: Step(k.steps.SGD),
-        LazyAdam: _gpu_lazy_adam,
-        RowAdagrad: _gpu_row_adagrad,
+    tables={
+        "discriminator": {
+            MatrixFactorization: lambda k, model: Scores(k.scores.MATRIX_FACTORIZATION),
+            MetricModel: lambda k, model: Scores(k.scores.METRIC),
+            Cosine: lambda k, model: Scores(k.scores.COSINE, tau=model.tau, steepest=2 / model.tau),
+        },
+        "sampler": {
+            Uniform: lambda k, sampler: Draw(k.draws.UNIFORM, same_q=True),
+            Popularity: _gpu_popularity,
+            PopularityMix: _gpu_popularity,
+            Decomposable: _gpu_decomposable,
+            RankByFactor: _gpu_rank_by_factor,
+            HardestOf: lambda k, sampler: Draw(
+                k.draws.UNIFORM, pick=Pick(k.picks.HARDEST_OF, sampler.candidates)
+            ),
+            FirstViolation: lambda k, sampler: Draw(
+                k.draws.UNIFORM,
+                pick=Pick(k.picks.FIRST_VIOLATION, sampler.max_tries, sampler.margin),
+            ),
+        },
+        "objective": {
+            PairwiseLogistic: lambda k, objective: Loss(k.losses.PAIRWISE_LOGISTIC),
+            Logistic: lambda k, objective: Loss(k.losses.LOGISTIC),
+            WeightedLogistic: _gpu_weighted_logistic,
+            WarpHinge: lambda k, objective: _gpu_hinge(k.losses.WARP_HINGE, objective),
+            CmlHinge: lambda k, objective: _gpu_hinge(k.losses.CML_HINGE, objective),
+            SampledSoftmax: _gpu_sampled_softmax,
+        },
+        "optimizer": {
+            SGD: lambda k, optimizer: Step(k.steps.SGD),
+            LazyAdam: _gpu_lazy_adam,
+            RowAdagrad: _gpu_row_adagrad,
+        },
     },
 )

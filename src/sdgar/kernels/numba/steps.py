@@ -46,11 +46,6 @@ class SGD(NamedTuple):
 
     rate: np.float32
 
-    @property
-    def columns(self) -> int:
-        """Return how many numbers a table holds for each parameter."""
-        return 1
-
 
 class RowAdagrad(NamedTuple):
     """θ ← θ - η g / (√G + ε), with G ← G + mean_d g_d²."""
@@ -58,11 +53,6 @@ class RowAdagrad(NamedTuple):
     rate: np.float32
     epsilon: np.float32
     sum_R: NDArray[np.float32]
-
-    @property
-    def columns(self) -> int:
-        """Return how many numbers a table holds for each parameter."""
-        return 1
 
 
 class LazyAdam(NamedTuple):
@@ -72,11 +62,6 @@ class LazyAdam(NamedTuple):
     beta1: np.float32
     beta2: np.float32
     epsilon: np.float32
-
-    @property
-    def columns(self) -> int:
-        """Return how many numbers a table holds for each parameter: itself, m and v."""
-        return 3
 
 
 @by_default

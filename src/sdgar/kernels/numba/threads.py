@@ -100,14 +100,13 @@ def futex(
 
 @intrinsic
 def sleep(typing_context: Any, microseconds: Any) -> Any:
-    """Sleep by the C library; Windows counts in milliseconds."""
+    """Sleep by the C library."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         int32 = ir.IntType(32)
         kind = ir.FunctionType(int32, [int32])
-        name, unit = ("Sleep", 1000) if sys.platform == "win32" else ("usleep", 1)
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        builder.call(function, [builder.udiv(args[0], int32(unit))])
+        function = cgutils.get_or_insert_function(builder.module, kind, "usleep")
+        builder.call(function, [args[0]])
         return context.get_dummy_value()
 
     return types.void(types.int32), code

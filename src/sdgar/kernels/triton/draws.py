@@ -48,38 +48,6 @@ def _is_known(items_E, first, stop, item, wanted, steps):
     return found.to(tl.int64) == item
 
 
-@triton.jit
-def _one(
-    w0,
-    w1,
-    w2,
-    w3,
-    user,
-    wanted,
-    n_items,
-    n_states,
-    state_bins,
-    item_bins,
-    order_KI,
-    downward_UK,
-    DRAW: tl.constexpr,
-):
-    """Return the item that four random words stand for, whether it is known or not."""
-    if DRAW == POPULARITY:
-        item = alias_entry(item_bins, 0 * user, n_items, w0, w1, wanted)
-    elif DRAW == DECOMPOSABLE:
-        state = alias_entry(state_bins, user, n_states, w0, w1, wanted)
-        item = alias_entry(item_bins, state, n_items, w2, w3, wanted)
-    else:
-        tl.static_assert(DRAW == RANK_BY_FACTOR)
-        factor = alias_entry(state_bins, user, n_states, w0, w1, wanted)
-        rank = alias_entry(item_bins, 0 * user, n_items, w2, w3, wanted)
-        down = tl.load(downward_UK + user * n_states + factor, mask=wanted, other=0)
-        place = tl.where(down != 0, rank, n_items - 1 - rank)
-        item = tl.load(order_KI + factor * n_items + place, mask=wanted, other=0).to(tl.int64)
-    return item
-
-
 @triton.jit(do_not_specialize=["seed", "start", "n_visits", "steps"])
 def draw_visits(
     row_VW,
@@ -181,10 +149,19 @@ def draw_visits(
         # A tile tries again as long as one of its lanes has no negative yet.
         while (t < TRIES) & (left > 0):
             w0, w1, w2, w3 = words(seed, row_N, t * N + slot, tail)
-            drawn = _one(
-                w0, w1, w2, w3, user_N, failed, n_items, n_states, state_bins, item_bins,
-                order_KI, downward_UK, DRAW,
-            )  # fmt: skip
+            if DRAW == POPULARITY:
+                drawn = alias_entry(item_bins, 0 * user_N, n_items, w0, w1, failed)
+            elif DRAW == DECOMPOSABLE:
+                state = alias_entry(state_bins, user_N, n_states, w0, w1, failed)
+                drawn = alias_entry(item_bins, state, n_items, w2, w3, failed)
+            else:
+                tl.static_assert(DRAW == RANK_BY_FACTOR)
+                factor = alias_entry(state_bins, user_N, n_states, w0, w1, failed)
+                rank = alias_entry(item_bins, 0 * user_N, n_items, w2, w3, failed)
+                down = tl.load(downward_UK + user_N * n_states + factor, mask=failed, other=0)
+                ranked = tl.where(down != 0, rank, n_items - 1 - rank)
+                drawn = tl.load(order_KI + factor * n_items + ranked, mask=failed, other=0)
+                drawn = drawn.to(tl.int64)
             item = tl.where(failed, drawn, item)
             failed = failed & _is_known(items_E, first_N, stop_N, item, failed, steps)
             left = tl.max(tl.max(failed.to(tl.int32), axis=1), axis=0)
