@@ -281,8 +281,11 @@ def test_a_number_that_is_not_finite_is_never_written(tmp_path, name, value):
         "finished": bad.finished["choose"].model["bias_I"],
     }[name]
     tensor.view(-1)[-1] = value
-    with pytest.raises(NumericalError, match=f"{name}.* holds a number that is not finite"):
+    with pytest.raises(
+        NumericalError, match=f"{name}.* holds a number that is not finite"
+    ) as error:
         store.write(bad)
+    assert error.value.exit_code == 6
     assert names(tmp_path) == [good.name]
     read(good, as_json(IDENTITY), CPU)
 

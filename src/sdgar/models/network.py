@@ -23,7 +23,7 @@ from sdgar.models.factor_tensors import ENCODER
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import ByNetwork, FoldInRule, NewContexts
 from sdgar.models.model import Floats, Indices, Model
-from sdgar.models.saved import Saved, require_finite
+from sdgar.models.saved import Saved, require_finite, under
 from sdgar.models.sequence import SequenceEncoder
 from sdgar.storage.sealed import DamagedError, Tensors
 
@@ -112,7 +112,6 @@ class ModuleScores(Network, Model):
 
     kind: ClassVar[str] = "module"
     holds: ClassVar[str] = "a network"
-    size_names: ClassVar[tuple[str, ...]] = ()
 
     only_T: Indices | None = None
     """The indices of the contexts of this model in the network; None for all."""
@@ -208,9 +207,7 @@ class EncodedFactors(Factors):
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
         """Return the model of a saved folder, if the network's class is registered."""
-        bare = {
-            n.removeprefix(ENCODER): a for n, a in saved.tensors.items() if n.startswith(ENCODER)
-        }
+        bare = under(ENCODER, saved.tensors)
         own = {n: a for n, a in saved.tensors.items() if not n.startswith(ENCODER)}
         vectors = Factors.from_saved(replace(saved, tensors=own))
         encoder = Encoder.from_saved(replace(saved, tensors=bare))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from sdgar.storage.sealed import DamagedError, Tensors
 if TYPE_CHECKING:
     from sdgar.models.model import Model
 
+_Array = TypeVar("_Array")
 _AT_ONCE = 1 << 20
 """The most rows that are checked at once."""
 Wanted = Mapping[str, tuple[Any, tuple[int, ...]]]
@@ -68,6 +69,11 @@ def model_class(kind: object) -> type[Model] | None:
     module, name = _KINDS[kind]
     found: type[Model] = getattr(import_module(f"sdgar.models.{module}"), name)
     return found
+
+
+def under(prefix: str, named: Mapping[str, _Array]) -> dict[str, _Array]:
+    """Return the arrays whose names begin with a prefix, without the prefix."""
+    return {n.removeprefix(prefix): array for n, array in named.items() if n.startswith(prefix)}
 
 
 def expect(path: Path, tensors: Tensors, wanted: Wanted) -> None:

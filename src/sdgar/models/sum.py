@@ -13,7 +13,7 @@ from sdgar.models.contributions import Contributions
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import FoldInRule, NewContexts, read_rule
 from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms
-from sdgar.models.saved import Saved, model_class
+from sdgar.models.saved import Saved, model_class, under
 from sdgar.storage.sealed import DamagedError, Tensors
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Sum(Model):
                     _part(saved, described, prefix)
                     for described, prefix in ((first, _FIRST), (second, _SECOND))
                 ]
-                record, of_rule = second.get("fold_in"), _named(saved, _RULE)
+                record, of_rule = second.get("fold_in"), under(_RULE, saved.tensors)
                 items = saved.sizes["items"]
                 rule = read_rule(saved.path, record, of_rule, saved.history, items)
                 return cls(made[0], made[1].ruled_by(rule), float(weight))
@@ -197,12 +197,6 @@ def _part(saved: Saved, described: dict[str, Any], prefix: str) -> Model:
         isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes.values()
     ):
         raise DamagedError(saved.path, f"sizes of {kind!r} should be {', '.join(wanted) or 'none'}")
-    tensors = _named(saved, prefix)
+    tensors = under(prefix, saved.tensors)
     part = replace(saved, sizes={**saved.sizes, **sizes}, tensors=tensors, about=about)
     return found.from_saved(part)
-
-
-def _named(saved: Saved, prefix: str) -> Tensors:
-    """Return the arrays whose names begin with a prefix, without the prefix."""
-    found = saved.tensors.items()
-    return {name.removeprefix(prefix): t for name, t in found if name.startswith(prefix)}

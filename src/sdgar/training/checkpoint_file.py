@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import ArtifactError, NumericalError
+from sdgar.models.saved import under
 from sdgar.storage import arrays, folders, sealed
 from sdgar.training.records import EpochRecord, Progress
 
@@ -112,11 +113,11 @@ def read(folder: Path, identity: Identity, device: torch.device) -> Checkpoint:
         return Checkpoint(
             phase=_text(loop["phase"]),
             log=_log(folder / _LOOP, loop["log"]),
-            best=_part("best.", tensors),
+            best=under("best.", tensors),
             engine=_text(loop["engine"]),
-            state=_part("engine.", tensors),
+            state=under("engine.", tensors),
             finished={
-                phase: _finished(folder / _LOOP, over, _part(f"finished.{phase}.", tensors))
+                phase: _finished(folder / _LOOP, over, under(f"finished.{phase}.", tensors))
                 for phase, over in loop["finished"].items()
             },
             seconds=_seconds(loop["seconds"]),
@@ -235,14 +236,6 @@ def tensors_of(checkpoint: Checkpoint) -> sealed.Tensors:
             )
     # safetensors writes the memory as it lies, so a transposed view would come back scrambled.
     return {name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()}
-
-
-def _part(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
 
 
 def require_same(recorded: Identity, now: Identity, where: Path) -> None:

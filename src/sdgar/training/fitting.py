@@ -233,10 +233,11 @@ def _warm(run: Training, how: Fit, measured: Trained | None) -> Trained:
     item memory is solved for again. Its weight stays as it was, unless the new rows prefer another
     one (``training/memory.py``).
     """
-    before, options = how.before, run.recipe.warm_loop
+    run.recipe = run.recipe.warm_started()
+    before, options = how.before, run.recipe.loop
     assert before is not None
     assert options is not None
-    run.recipe, run.options = run.recipe.warm_started(), options
+    run.options = replace(options, early_stopping=False)
     run.begin = partial(warm_start.begin, before=before, seed=run.seed)
     times = warm_start.times_of(before.about) + 1
     about: dict[str, Any] = {"from": before.version, "times": times}

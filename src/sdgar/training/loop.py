@@ -61,7 +61,7 @@ def fit(
     every epoch, also for epochs before an interruption. ``after`` is the pass that this one
     continues, on more rows.
     """
-    report = on_epoch or ignore
+    report = on_epoch or (lambda record: None)
     at = Progress() if checkpoints is None else checkpoints.restore(engine)
     if after is not None:
         at.before = after.epochs
@@ -112,10 +112,6 @@ def fit(
         best, best_epoch = system.learned(), at.epoch
     _require_finite(best)
     return Fitted(best, best_epoch, at.log)
-
-
-def ignore(_: EpochRecord) -> None:
-    """Do nothing with the record of an epoch."""
 
 
 def _require_finite(model: Learned) -> None:

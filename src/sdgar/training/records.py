@@ -45,11 +45,6 @@ class Trainable(Protocol):
         """How long the model trains and when it is evaluated."""
         ...
 
-    @property
-    def warm_loop(self) -> FitOptions | None:
-        """How long training continues from an earlier model."""
-        ...
-
     def changed(self, **settings: Any) -> Trainable:
         """Return a recipe with some settings changed."""
         ...
