@@ -19,19 +19,18 @@ from sdgar.errors import NumericalError, ResourceError
 from sdgar.machine.memory import free_bytes
 from sdgar.maths.neighbours_on_device import user_weights
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.models.fold_in import ByHistory, FoldInRule
 from sdgar.models.item_weights import ItemWeights
 from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
-from sdgar.systems.solver import Solver
+from sdgar.systems.solver import ItemItem
 
 _BLOCK, _SMALL_BLOCK = 1024, 128
 _BLOCK_BYTES = 64 << 20
 
 
 @estimator
-class EASE(Solver):
+class EASE(ItemItem):
     """Predict every item of a user from the others, by least squares.
 
         min_W ‖X - X W‖² + λ ‖W‖²  with diag W = 0:   P = (X'X + λ I)^-1,   w_ij = -P_ij / P_jj
@@ -79,10 +78,6 @@ class EASE(Solver):
     alike."""
     ram_gib: float = 0.0
     """The most memory in GiB that may be used; 0 means half of what is free."""
-
-    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
-        """Return the rule by which the history of a new user is multiplied by the weights."""
-        return ByHistory()
 
     def _solve(self, data: Interactions, *, device: torch.device) -> ItemWeights:
         """Count which items occur together, invert the counts, and scale."""

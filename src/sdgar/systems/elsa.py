@@ -15,19 +15,18 @@ from sdgar.machine.memory import require_memory
 from sdgar.maths.optimizers import lean
 from sdgar.maths.rng import Permutation, Stream, check_seed, normal
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.models.fold_in import ByHistory, FoldInRule
 from sdgar.models.item_weights import ItemVectors
 from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
-from sdgar.systems.solver import Solver
+from sdgar.systems.solver import ItemItem
 
 _TABLES = 7
 """How many tables of the size of A are held at once: itself, its directions, gradients, moments."""
 
 
 @estimator
-class ELSA(Solver):
+class ELSA(ItemItem):
     """Predict every item of a user from the others, by vectors of items of length one.
 
         min_A Σ_c ‖ x_c / ‖x_c‖ - s_c / ‖s_c‖ ‖²,   s_c = x_c (A A' - I),   ‖a_i‖ = 1
@@ -62,10 +61,6 @@ class ELSA(Solver):
     """The number of users of a step."""
     seed: int = 0
     """The seed that fixes the vectors that training starts from and the order of users."""
-
-    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
-        """Return the rule by which the vectors of a new user's items are summed."""
-        return ByHistory()
 
     def _solve(self, data: Interactions, *, device: torch.device) -> ItemVectors:
         """Start from random vectors, then take the steps of all epochs."""

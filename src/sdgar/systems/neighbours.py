@@ -13,18 +13,17 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.rows import Rows
-from sdgar.models.fold_in import ByHistory, FoldInRule
 from sdgar.models.item_weights import LocalItemWeights, SparseItemWeights
 from sdgar.systems.defaults import Choice, Range
 from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
-from sdgar.systems.solver import Solver
+from sdgar.systems.solver import ItemItem
 
 _DAY = 86_400.0
 
 
 @estimator
-class ItemKNN(Solver):
+class ItemKNN(ItemItem):
     """An item scores by the user's items among its k most similar items (Sarwar et al. 2001).
 
         s_ci = Σ_{j ∈ I_c ∩ N_i} sim(i, j)
@@ -54,10 +53,6 @@ class ItemKNN(Solver):
     """The number that is added to the denominator of the cosine, so that rare items are not similar
     by accident."""
 
-    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
-        """Return the rule by which the history of a new user is multiplied by the weights."""
-        return ByHistory()
-
     def _solve(self, data: Interactions, *, device: torch.device) -> SparseItemWeights:
         """Count which items occur together, and keep the most similar ones of every item."""
         k = min(at_least("neighbours", self.neighbours, 1), max(1, data.n_items - 1))
@@ -68,7 +63,7 @@ class ItemKNN(Solver):
 
 
 @estimator
-class LocalEASE(Solver):
+class LocalEASE(ItemItem):
     """Predict every item from its k nearest items, by least squares: EASE for any catalogue.
 
         G    = Σ_u d_u x_u x_u',   d_u ∝ |I_u|^-β
@@ -104,10 +99,6 @@ class LocalEASE(Solver):
     items are not neighbours by accident."""
     half_life: float = 0.0
     """The number of days after which a row counts half; 0 lets old rows count like new ones."""
-
-    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
-        """Return the rule by which the history of a new user is multiplied by the weights."""
-        return ByHistory()
 
     def _solve(self, data: Interactions, *, device: torch.device) -> LocalItemWeights:
         """Find neighbours and weights, in blocks of bounded memory."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sdgar.data.merge import merge
 from sdgar.models.factors import popularity
-from sdgar.models.fold_in import NoVector
+from sdgar.models.fold_in import ByHistory, NoVector
 from sdgar.show import progress
 from sdgar.systems.base import Estimator
 from sdgar.systems.checks import require_features_used, require_learnable
@@ -84,6 +84,15 @@ class Solver(Computed):
         with cores.torch_threads():
             model = self._solve(train, device=choose_device(self.device))
         return model, {"computed_by": self._spec.computed_by}
+
+
+@estimator
+class ItemItem(Solver):
+    """A model that scores by weights between items, and so folds in every history."""
+
+    def _fold_rule(self, data: Interactions) -> FoldInRule | None:
+        """Return the rule by which the history of a new user is multiplied by the weights."""
+        return ByHistory()
 
 
 @estimator
