@@ -147,4 +147,4 @@ def test_tables_of_many_rows_are_those_of_each_row(monkeypatch):
     assert torch.equal(parts.bin_RN, whole.bin_RN)
     assert torch.equal(parts.mass_RN, whole.mass_RN)
     assert torch.equal(parts.probability(), (whole.mass_RN.double() / (5 * 2**32)).float())
-    assert torch.equal(alias.AliasTables.from_mass(whole.mass_RN).bin_RN, whole.bin_RN)
+    assert torch.equal(alias.AliasTables.restored(whole.mass_RN).bin_RN, whole.bin_RN)

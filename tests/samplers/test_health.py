@@ -35,22 +35,18 @@ def test_a_fresh_generator_is_healthy():
     assert found(made()).complaint is None
 
 
-def test_collapsed_states_are_reported_with_the_parameter_to_raise():
+@pytest.mark.parametrize(("part", "setting"), [("x_c", "lambda_x"), ("y_k", "lambda_y")])
+def test_a_collapse_is_reported_with_the_parameter_to_raise(part, setting):
     generator = made()
-    generator.set_x(torch.eye(STATES)[torch.arange(USERS) % STATES])
-    assert found(generator).numbers["x_perplexity"] == pytest.approx(1)
-    said = found(generator).complaint
-    assert "collapsed" in said
-    assert "x_c is one-hot (perplexity 1.00 of 8)" in said
-    assert said.endswith("Raise sampler__lambda_x or sampler__floor_x.")
-
-
-def test_collapsed_items_are_reported_with_the_parameter_to_raise():
-    generator = made()
-    generator.set_y(torch.eye(ITEMS)[:, :STATES])
+    if part == "x_c":
+        generator.set_x(torch.eye(STATES)[torch.arange(USERS) % STATES])
+    else:
+        generator.set_y(torch.eye(ITEMS)[:, :STATES])
+    most = STATES if part == "x_c" else ITEMS
     said = found(generator, target=None).complaint
-    assert "y_k is one-hot (perplexity 1.00 of 60)" in said
-    assert said.endswith("Raise sampler__lambda_y or sampler__floor_y.")
+    assert f"collapsed: {part} is one-hot (perplexity 1.00 of {most})" in said
+    floor = setting.replace("lambda", "floor")
+    assert said.endswith(f"Raise sampler__{setting} or sampler__{floor}.")
 
 
 def test_an_inert_generator_is_reported_with_what_to_lower():

@@ -60,7 +60,7 @@ def scores(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
 
 def enumerated(sampler: SoftmaxGenerator, user: int, *, known: list[int]) -> list[float]:
     """Q(. | c) in Python's floats, over the items that are not known."""
-    f = sampler.factors()
+    f = sampler.learned()
     g = [
         sum(a * b for a, b in zip(f.user_UD[user].tolist(), f.item_ID[i].tolist(), strict=True))
         + f.bias_I[i].item()
@@ -285,7 +285,7 @@ def test_the_recommending_part_is_measured_and_kept(side, checkerboard):
     trained = fixed(run, checkerboard)
     system = composed[0]
     who = system.sampler if side == "generator" else system.discriminator
-    assert np.array_equal(trained.model.user_UD, who.factors().user_UD)
+    assert np.array_equal(trained.model.user_UD, who.learned().user_UD)
     assert trained.engine == "eager"
     assert 1 <= trained.generator["perplexity"] <= 40
 

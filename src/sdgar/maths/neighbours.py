@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sdgar.errors import NumericalError, ResourceError
 from sdgar.machine import cores
@@ -92,10 +91,6 @@ class Neighbourhoods:
         cpu = torch.device("cpu")
         history, old = (matrix(rows, before.n_rows, cpu) for rows in (items_of, before))
         return as_rows(OnDevice(self, history).solved_with(old, torch.from_numpy(new_N)))
-
-    def length_weights(self, count_L: Tensor) -> Tensor:
-        """Return d of a user with 0, 1, 2 … items, if so many users have each number of them."""
-        return length_weights(count_L, self.beta)
 
     def not_finite(self) -> NumericalError:
         """Build the error for systems that have no solution."""
@@ -226,7 +221,7 @@ class OnThreads:
         self._progress("users of items", 0, 1)
         users_of = self._transposed(items_of, "users")
         count_L = lengths(items_of.start_R1)
-        d_L = self._rule.length_weights(torch.from_numpy(count_L)).numpy()
+        d_L = length_weights(torch.from_numpy(count_L), self._rule.beta).numpy()
         self._terms = int((count_L * np.arange(len(count_L)) ** 2).sum())
         self._start_I1 = users_of.start_R1
         arrays = [*_arrays(users_of), *_arrays(items_of), d_L]

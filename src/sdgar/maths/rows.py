@@ -19,16 +19,12 @@ class Place(Protocol):
     """A place for arrays, such as files that are mapped into memory."""
 
     def array(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return a new array to be filled."""
-        ...
-
-
-class InMemory:
-    """A place in the memory of the process."""
-
-    def array(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return a new array to be filled; memory needs no names."""
         return np.empty(shape, dtype)
+
+
+class InMemory(Place):
+    """A place in the memory of the process."""
 
 
 def _none() -> NDArray[np.float32]:

@@ -36,10 +36,23 @@ class Support:
 
     @classmethod
     def of(cls, popularity_I: Counts) -> Support:
-        """Choose the items by popularity; see ``support``."""
-        item_S, log_weight_S = support(popularity_I)
-        place_I = np.full(len(popularity_I), -1, np.int64)
+        """Choose items that represent the catalogue: all, or some by their popularity.
+
+        These are the items at n evenly spaced places of the running sum of popularity + 1: an item
+        that is chosen m times with expectation n q represents m / (n q) items.
+        """
+        n_items = len(popularity_I)
+        if n_items <= _SUPPORT:
+            all_I = np.arange(n_items)
+            return cls(all_I, np.zeros(n_items, np.float32), all_I)
+        share_I = (popularity_I + 1).astype(np.float64)
+        share_I /= share_I.sum()
+        place_S = (np.arange(_SUPPORT, dtype=np.float64) + 0.5) / _SUPPORT
+        met_S = np.searchsorted(np.cumsum(share_I), place_S).clip(max=n_items - 1)
+        item_S, times_S = np.unique(met_S, return_counts=True)
+        place_I = np.full(n_items, -1, np.int64)
         place_I[item_S] = np.arange(len(item_S))
+        log_weight_S = np.log(times_S / (_SUPPORT * share_I[item_S])).astype(np.float32)
         return cls(item_S, log_weight_S, place_I)
 
 
@@ -137,23 +150,6 @@ class Contexts:
             return np.log(count_N.astype(np.float32)) - log_z_N
 
 
-def support(popularity_I: Counts) -> tuple[Counts, Floats]:
-    """Choose items that represent the catalogue, and log of how many items each represents.
-
-    These are all items, or those at n evenly spaced places of the running sum of popularity + 1:
-    an item that is chosen m times with expectation n q represents m / (n q) items.
-    """
-    n_items = len(popularity_I)
-    if n_items <= _SUPPORT:
-        return np.arange(n_items), np.zeros(n_items, np.float32)
-    share_I = (popularity_I + 1).astype(np.float64)
-    share_I /= share_I.sum()
-    place_S = (np.arange(_SUPPORT, dtype=np.float64) + 0.5) / _SUPPORT
-    met_S = np.searchsorted(np.cumsum(share_I), place_S).clip(max=n_items - 1)
-    item_S, times_S = np.unique(met_S, return_counts=True)
-    return item_S, np.log(times_S / (_SUPPORT * share_I[item_S])).astype(np.float32)
-
-
 def _log_sums(x_RD: Floats, v_SD: Floats, offset_S: Floats, tau: float) -> Floats:
     """log Σ_s exp(x · v_s / τ + offset_s) of each row, some rows at a time."""
     found_R = np.empty(len(x_RD), np.float32)
@@ -172,10 +168,11 @@ def _log_sum_exp(s_BS: Floats) -> Floats:
     return log_B
 
 
-def _unit(x_BD: Floats) -> Floats:
-    length_B = np.sqrt(np.einsum("bd,bd->b", x_BD, x_BD))
-    unit_BD: Floats = x_BD / np.maximum(length_B, _SMALLEST)[:, None]
-    return unit_BD
+def unit_rows(x_RD: Floats) -> Floats:
+    """Return x / ‖x‖ of each row; a row of zeros stays one."""
+    length_R = np.sqrt(np.einsum("rd,rd->r", x_RD, x_RD))
+    unit_RD: Floats = x_RD / np.maximum(length_R, _SMALLEST)[:, None]
+    return unit_RD
 
 
 def _climb(
@@ -185,7 +182,7 @@ def _climb(
     at_E = place_I[known.column_E]
     row_E = np.repeat(np.arange(known.n_rows), np.diff(known.start_R1))[at_E >= 0]
     at_E = at_E[at_E >= 0]
-    u_BD = best_BD = _unit(m_BD)
+    u_BD = best_BD = unit_rows(m_BD)
     slope_BD = np.zeros_like(u_BD)
     best_B = np.full(len(u_BD), -np.inf, np.float32)
     step_B = np.full(len(u_BD), STEP_SIZE, np.float32)
@@ -202,7 +199,7 @@ def _climb(
             best_B = np.where(gains_B, f_B, best_B)
             best_BD = np.where(gains_B[:, None], u_BD, best_BD)
             step_B = np.where(gains_B, step_B, step_B / 4)
-            u_BD = _unit(best_BD + step_B[:, None] * slope_BD)
+            u_BD = unit_rows(best_BD + step_B[:, None] * slope_BD)
     return best_BD
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.contexts import Fields
 from sdgar.data.history import History
+from sdgar.maths.sphere import unit_rows
 from sdgar.models.contributions import Contributions, by_vectors
 from sdgar.models.fold_in import FoldInRule, NewContexts, NoVector
 from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms, VectorTerm
@@ -240,10 +241,3 @@ def popularity(history: History, n_items: int, fields: Fields | None = None) -> 
         return Factors(*tables, NoVector())
     none_VD = np.zeros((fields.n_values, 0), np.float32)
     return FieldFactors(*tables, field_VD=none_VD, scale=np.zeros(1, np.float32), rule=NoVector())
-
-
-def unit_rows(x_RD: Floats) -> Floats:
-    """Return x / ‖x‖ of each row; a row of zeros stays one."""
-    length_R = np.sqrt(np.einsum("rd,rd->r", x_RD, x_RD))
-    unit_RD: Floats = x_RD / np.maximum(length_R, np.float32(1e-12))[:, None]
-    return unit_RD

@@ -86,7 +86,7 @@ class ItemVectors(HistoryScores):
     def score_all(self, users_B: Indices) -> Floats:
         """s_BI = X_B A A' - X_B."""
         own = self.history.rows(users_B)
-        scores_BI: Floats = summed_rows(own, self.item_ID) @ self.item_ID.T
+        scores_BI: Floats = Rows(own.indptr_U1, own.items_E).sums(self.item_ID) @ self.item_ID.T
         scores_BI[own.users_E, own.items_E] -= 1
         return scores_BI
 
@@ -138,7 +138,8 @@ class ItemWeights(HistoryScores):
 
     def score_all(self, users_B: Indices) -> Floats:
         """s_BI = X_B W."""
-        return summed_rows(self.history.rows(users_B), self.weight_II)
+        own = self.history.rows(users_B)
+        return Rows(own.indptr_U1, own.items_E).sums(self.weight_II)
 
     def contributions(
         self, context: int, items_B: Indices, history_H: Indices
@@ -302,11 +303,6 @@ class SparseItemWeights(LocalItemWeights):
         if (weights.weight_II.weights() <= 0).any():
             raise DamagedError(saved.path, "weight_E holds a weight that is not positive")
         return cls(weights.history, weights.weight_II)
-
-
-def summed_rows(own: History, table_ID: Floats) -> Floats:
-    """Return Σ_{j ∈ I_c} of the rows j of a table, added in the order of the items."""
-    return Rows(own.indptr_U1, own.items_E).sums(table_ID)
 
 
 def add_weights(own: History, weight_II: Rows, scores_BI: Floats, scale: float) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -55,16 +55,9 @@ class AliasTables:
 
         ``bits`` is the size of a threshold; with 16 there are at most 65,536 entries.
         """
-
-        def build(part_RN: Tensor) -> Tensor:
-            return _bins(quantize(part_RN, bits), bits)
-
-        return cls(_by_rows(build, weight_RN, _WORD[bits]))
-
-    @classmethod
-    def from_mass(cls, mass_RN: Tensor, bits: int = 32) -> AliasTables:
-        """Build tables from integer masses that sum to N · 2^bits in each row."""
-        return cls(_by_rows(lambda part_RN: _bins(part_RN, bits), mass_RN, _WORD[bits]))
+        return cls(
+            _by_rows(lambda part_RN: _bins(quantize(part_RN, bits), bits), weight_RN, _WORD[bits])
+        )
 
     @classmethod
     def restored(cls, mass_RN: Tensor) -> AliasTables:
@@ -73,7 +66,7 @@ class AliasTables:
         for bits in _WORD:
             wrong_RN = (mass_RN < 0) | (mass_RN > n << bits)
             if not wrong_RN.any() and (total_R == n << bits).all():
-                return cls.from_mass(mass_RN, bits)
+                return cls(_by_rows(partial(_bins, bits=bits), mass_RN, _WORD[bits]))
         raise ValueError("the masses of a distribution do not add up")
 
     @property

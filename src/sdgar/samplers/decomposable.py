@@ -26,33 +26,21 @@ class Exchange(Protocol):
     @property
     def leads(self) -> bool:
         """True in the one process that changes what belongs to items."""
-        ...
+        return True
 
     def own_chunks(self, count: int) -> range:
         """Return the numbers of the chunks that this process computes, of so many."""
-        ...
-
-    def collect(
-        self, chunks: list[Tensor | None], shapes: Sequence[tuple[int, ...]]
-    ) -> list[Tensor]:
-        """Return the chunks of all processes, which have these shapes."""
-        ...
-
-
-class OneProcess:
-    """The exchange of a process that computes everything by itself."""
-
-    leads = True
-
-    def own_chunks(self, count: int) -> range:
-        """Return the numbers of all chunks."""
         return range(count)
 
     def collect(
         self, chunks: list[Tensor | None], shapes: Sequence[tuple[int, ...]]
     ) -> list[Tensor]:
-        """Return the chunks, all of which were computed here."""
+        """Return the chunks of all processes, which have these shapes."""
         return [chunk for chunk in chunks if chunk is not None]
+
+
+class OneProcess(Exchange):
+    """The exchange of a process that computes everything by itself."""
 
 
 class Update(Protocol):
@@ -129,7 +117,7 @@ class Decomposable:
 
     def permute_x(self, other_U: Tensor) -> None:
         """Set the states of context u to the states of context ``other_U[u]``."""
-        self._take_x(AliasTables.from_mass(self.state_of.mass_RN[other_U], self.state_of.bits))
+        self._take_x(AliasTables(self.state_of.bin_RN[other_U]))
 
     def _take_x(self, tables: AliasTables) -> None:
         self.state_of = tables

@@ -29,11 +29,6 @@ AnyLogQ = Callable[[Tensor, Tensor, KnownPositives | None], Tensor]
 """A function (users_B, items_BN, known) -> log q_BN of any items, also of those not drawn."""
 
 
-def knows_any_q(sampler: Sampler) -> bool:
-    """Return whether a sampler has a log q of any item, also of a disliked one it did not draw."""
-    return hasattr(sampler, "any_log_q")
-
-
 class WithDislikes:
     """A sampler that draws a disliked item with probability p, and otherwise what ``base`` draws.
 
@@ -50,7 +45,7 @@ class WithDislikes:
         self.base, self.p = base, p
         self.uses_scores = base.uses_scores
         """True if the draws of the other sampler depend on the current scores."""
-        self.knows_log_q = knows_any_q(base)
+        self.knows_log_q = hasattr(base, "any_log_q")
         """True if the other sampler has log Q of an item that it did not draw."""
         self.most_negatives: int | None = getattr(base, "most_negatives", None)
         """The most negatives that the other sampler gives; None if there is no bound."""
@@ -163,7 +158,7 @@ def with_dislikes(
             "not. Set dislikes to 0, or use another system.",
             code="unused_dislikes",
         )
-    if getattr(objective, "needs_log_q", False) and not knows_any_q(sampler):
+    if getattr(objective, "needs_log_q", False) and not hasattr(sampler, "any_log_q"):
         raise UsageError(
             f"{system} weighs negatives by how likely they were proposed, which its sampler cannot "
             "say of a disliked item. Set dislikes to 0, or use sampler decomposable, uniform or "

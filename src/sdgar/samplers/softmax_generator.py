@@ -173,13 +173,9 @@ class SoftmaxGenerator:
         """Learn from the rewards of the discriminator."""
         return self.update(self, score, seed=seed, epoch=epoch)
 
-    def factors(self) -> FactorTensors:
+    def learned(self) -> FactorTensors:
         """Return the generator as a recommender, which ranks by g."""
         return self.model.factors()
-
-    def learned(self) -> FactorTensors:
-        """Return the model that the generator recommends by."""
-        return self.factors()
 
     def to(self, device: torch.device) -> Self:
         """Move the tables to a device."""
