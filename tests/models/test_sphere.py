@@ -119,7 +119,7 @@ def test_what_stands_for_the_catalogue_is_weighed_without_bias(counts):
         patch.setattr(module, "_SUPPORT", 64)
         found = sampled(popularity_I)
     item_S, log_weight_S = torch.from_numpy(found.item_S), torch.from_numpy(found.log_weight_S)
-    assert found.place_I[item_S].tolist() == list(range(len(item_S)))
+    assert found.place_I[found.item_S].tolist() == list(range(len(item_S)))
     assert len(set(item_S.tolist())) == len(item_S)
     if len(counts) <= 64:
         assert item_S.tolist() == list(range(len(counts)))

@@ -236,16 +236,12 @@ def test_validation_rows_choose_the_epoch_and_best_weights_are_restored(demo):
     assert recipe_of(model).trained.valid["ndcg@50"] == pytest.approx(now, abs=1e-12)
 
 
-def test_without_validation_rows_the_model_is_trained_on_all_rows(demo):
-    model = BPR(epochs=10, early_stopping__every=5).fit(demo.train)
-    assert len(model.recommender_.history.items_E) == len(demo.train)
-    assert model.recommender_.users.values.tolist() == demo.train.users.values.tolist()
-
-
-def test_refitting_learns_from_the_validation_rows_too(demo):
+def test_without_validation_rows_or_with_a_refit_all_rows_are_trained_on(demo):
     part = splits.validation(demo.train, seed=0)
-    model = BPR(epochs=5).fit(part.train, part.held_out, refit=True)
-    assert len(model.recommender_.history.items_E) == len(demo.train)
+    for rows in ((demo.train,), (part.train, part.held_out)):
+        model = BPR(epochs=5).fit(*rows, refit=True).recommender_
+        assert len(model.history.items_E) == len(demo.train)
+        assert model.users.values.tolist() == demo.train.users.values.tolist()
 
 
 def test_the_same_seed_gives_the_same_bytes_for_any_number_of_threads(demo, tmp_path, set_threads):

@@ -11,6 +11,7 @@ from torch.nn.functional import embedding_bag
 
 from sdgar.discriminators.vectors import Picks, Vectors
 from sdgar.errors import DataError
+from sdgar.maths.sparse import SparseMatrix
 
 if TYPE_CHECKING:
     from sdgar.data.features import Features
@@ -64,11 +65,8 @@ class Tower(nn.Module):
         """Return y_RD of some rows."""
         x_RD = self.own_RD[rows_R]
         if len(self.feature_FD):
-            length_R = self.start_R1.diff()[rows_R]
-            begin_R = length_R.cumsum(0) - length_R
-            place_E = torch.repeat_interleave(self.start_R1[rows_R] - begin_R, length_R)
-            place_E = place_E + torch.arange(len(place_E), device=place_E.device)
-            x_RD = x_RD + embedding_bag(self.feature_E[place_E], self.feature_FD, begin_R)
+            own = SparseMatrix(self.start_R1, self.feature_E, len(self.feature_FD)).rows(rows_R)
+            x_RD = x_RD + embedding_bag(own.column_E, self.feature_FD, own.start_R1[:-1])
         y_RD: Tensor = x_RD + self.outer(torch.relu(self.inner(x_RD)))
         return y_RD
 

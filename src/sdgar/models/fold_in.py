@@ -237,18 +237,15 @@ class LeastSquares(VectorRule):
             left_DD = gram_DD + own_HD.T @ own_HD + norm * unit_DD
             try:
                 u_RD[row] = np.linalg.solve(left_DD, own_HD.sum(axis=0))
-            except np.linalg.LinAlgError as error:
-                raise self._singular() from error
+            except np.linalg.LinAlgError:
+                u_RD[row] = np.nan
         if not np.isfinite(u_RD).all():
-            raise self._singular()
+            raise NumericalError(
+                f"the equations of iALS have no solution with l2={self.l2:g} and "
+                f"alpha={self.alpha:g}. Use a larger l2, such as 0.01.",
+                code="singular",
+            )
         return u_RD
-
-    def _singular(self) -> NumericalError:
-        return NumericalError(
-            f"the equations of iALS have no solution with l2={self.l2:g} and "
-            f"alpha={self.alpha:g}. Use a larger l2, such as 0.01.",
-            code="singular",
-        )
 
 
 class NoVector(VectorRule):

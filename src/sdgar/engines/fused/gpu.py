@@ -18,7 +18,7 @@ from sdgar.contracts import Health, System
 from sdgar.engines import host
 from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables, power
 from sdgar.engines.fused.plan import GPU
-from sdgar.engines.fused.records import THETA_LIMIT, Draw, Loss, Pick, Scores, Step
+from sdgar.engines.fused.records import THETA_LIMIT
 from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation, Stream, tail
@@ -153,8 +153,23 @@ class FusedGpuEngine:
 
     def _draw(self, start: int) -> None:
         """Fill the chunk that begins at a place of the epoch's order."""
+        from sdgar.kernels.triton import draws
+
         draw = GPU.lower("sampler", self.system)  # its tables as they are now
-        _draw_chunk(self._tables, self._rows, draw, self._numbers, seed=self._seed, start=start)
+        tables, rows, numbers = self._tables, self._rows, self._numbers
+        order = Permutation(rows.n_visits, ())
+        tiles, n, lanes = tables.tiles, tables.drawn, len(tables.drawn_VW)
+        values = vars(rows) | draw._asdict() | vars(tables) | tables.constants | {
+            "numbers": numbers, "seed": self._seed, "start": start, "n_lanes": lanes, "N": n,
+            "NN": power(n), "n_draws": lanes * n, "steps": rows.search_steps, "K": draw.n_states,
+            "KK": power(draw.n_states), "DRAW": draw.kind, "WEIGHTED": rows.weight_E is not None,
+            "ROUNDS": len(numbers) - 2, "LEFT_BITS": order.left_bits,
+            "RIGHT_BITS": order.right_bits,
+        }  # fmt: skip
+        into = {"row_VW": tables.drawn_VW, "TILE": tiles.drawn}
+        _launch(draws.draw_visits, (-(-lanes // tiles.drawn),), values | into)
+        if tables.log_q_VN is not None:
+            _launch(draws.log_q, (-(-lanes * n // tiles.log_q),), values | {"TILE": tiles.log_q})
 
     def _run_chunk(self) -> None:
         if self._device.type == "cpu":
@@ -180,8 +195,45 @@ class FusedGpuEngine:
         return graph
 
     def _run_steps(self, n_steps: int) -> None:
-        parts = GPU.lower("sampler", self.system).pick, self._scores, self._loss, self._step
-        _run_steps(self._tables, *parts, l2=self.system.l2, scale=self._scale, n_steps=n_steps)
+        """Run some steps of a drawn chunk, with gradients summed in units of 1 / scale."""
+        from sdgar.kernels.triton import epoch, picks
+
+        pick = GPU.lower("sampler", self.system).pick
+        scores, loss, step = self._scores, self._loss, self._step
+        tables = self._tables
+        tables.claim_R.zero_()
+        tiles, n, entries = tables.tiles, tables.negatives, len(tables.moved_L)
+        moments = dict.fromkeys(("first_RD", "second_RD", "first_I", "second_I")) | tables.moments
+        values = vars(tables) | scores._asdict() | loss._asdict() | tables.constants | {
+            "scale": self._scale, "LOSS": loss.kind, "SCORE": scores.kind, "HOLD": loss.hold,
+            "WEIGHTED": tables.weight_VP is not None, "HAS_Q": tables.log_q_VN is not None,
+            "n_entries": entries, "TILE": tiles.visits,
+        }  # fmt: skip
+        of_rows = values | moments | step._asdict() | {
+            "unit": 1 / self._scale, "l2": self.system.l2 / n, "gain1": 1 - step.beta1,
+            "gain2": 1 - step.beta2, "theta_limit": THETA_LIMIT, "STEP": step.kind,
+            "TILE": tiles.rows,
+        }  # fmt: skip
+        visits = -(-tables.size // tiles.visits)
+        if pick is None:
+            _launch(epoch.claim_rows, (-(-entries // 256),), values | {"TILE": 256})
+        for number in range(n_steps):
+            now = {"step": number}
+            if pick is not None:
+                c = pick.candidates
+                chosen = pick._asdict() | {"C": c, "CC": power(c), "PICK": pick.kind}
+                _launch(
+                    picks.pick_negatives, (visits, n), values | chosen | now,
+                    num_warps=tiles.visit_warps,
+                )  # fmt: skip
+            _launch(epoch.add_gradients, (visits,), values | now, num_warps=tiles.visit_warps)
+            # The slots of the next step's entries are claimed, unless these are picked in that
+            # step.
+            claims = entries if number + 1 < tables.chunk_steps and pick is None else 0
+            _launch(
+                epoch.move_rows, (-(-entries // tiles.rows),), of_rows | now | {"n_claims": claims},
+                num_warps=tiles.row_warps,
+            )  # fmt: skip
 
     def users(self) -> dict[str, Tensor]:
         """Return the tables of contexts that training changes, by their names."""
@@ -244,73 +296,3 @@ def _launch(
 ) -> None:
     """Launch a kernel, whose arguments are found among ``values`` by their names."""
     kernel[grid](**{name: values[name] for name in kernel.arg_names}, num_warps=num_warps)
-
-
-def _draw_chunk(
-    tables: GpuTables, rows: GpuRows, draw: Draw, numbers: Tensor, *, seed: int, start: int
-) -> None:
-    """Fill the chunk that begins at a place of the epoch's order.
-
-    ``numbers`` are the tails of the streams that visits draw from, and the keys of the order.
-    """
-    from sdgar.kernels.triton import draws
-
-    order = Permutation(rows.n_visits, ())
-    tiles, n, lanes = tables.tiles, tables.drawn, len(tables.drawn_VW)
-    values = vars(rows) | draw._asdict() | vars(tables) | tables.constants | {
-        "numbers": numbers, "seed": seed, "start": start, "n_lanes": lanes, "N": n, "NN": power(n),
-        "n_draws": lanes * n, "steps": rows.search_steps, "K": draw.n_states,
-        "KK": power(draw.n_states), "DRAW": draw.kind, "WEIGHTED": rows.weight_E is not None,
-        "ROUNDS": len(numbers) - 2, "LEFT_BITS": order.left_bits, "RIGHT_BITS": order.right_bits,
-    }  # fmt: skip
-    into = {"row_VW": tables.drawn_VW, "TILE": tiles.drawn}
-    _launch(draws.draw_visits, (-(-lanes // tiles.drawn),), values | into)
-    if tables.log_q_VN is not None:
-        _launch(draws.log_q, (-(-lanes * n // tiles.log_q),), values | {"TILE": tiles.log_q})
-
-
-def _run_steps(
-    tables: GpuTables,
-    pick: Pick | None,
-    scores: Scores,
-    loss: Loss,
-    step: Step,
-    *,
-    l2: float,
-    scale: float,
-    n_steps: int,
-) -> None:
-    """Run some steps of a drawn chunk, with gradients summed in units of 1 / scale."""
-    from sdgar.kernels.triton import epoch, picks
-
-    tables.claim_R.zero_()
-    tiles, n, entries = tables.tiles, tables.negatives, len(tables.moved_L)
-    moments = dict.fromkeys(("first_RD", "second_RD", "first_I", "second_I")) | tables.moments
-    values = vars(tables) | scores._asdict() | loss._asdict() | tables.constants | {
-        "scale": scale, "LOSS": loss.kind, "SCORE": scores.kind, "HOLD": loss.hold,
-        "WEIGHTED": tables.weight_VP is not None, "HAS_Q": tables.log_q_VN is not None,
-        "n_entries": entries, "TILE": tiles.visits,
-    }  # fmt: skip
-    of_rows = values | moments | step._asdict() | {
-        "unit": 1 / scale, "l2": l2 / n, "gain1": 1 - step.beta1, "gain2": 1 - step.beta2,
-        "theta_limit": THETA_LIMIT, "STEP": step.kind, "TILE": tiles.rows,
-    }  # fmt: skip
-    visits = -(-tables.size // tiles.visits)
-    if pick is None:
-        _launch(epoch.claim_rows, (-(-entries // 256),), values | {"TILE": 256})
-    for number in range(n_steps):
-        now = {"step": number}
-        if pick is not None:
-            c = pick.candidates
-            chosen = pick._asdict() | {"C": c, "CC": power(c), "PICK": pick.kind}
-            _launch(
-                picks.pick_negatives, (visits, n), values | chosen | now,
-                num_warps=tiles.visit_warps,
-            )  # fmt: skip
-        _launch(epoch.add_gradients, (visits,), values | now, num_warps=tiles.visit_warps)
-        # The slots of the next step's entries are claimed, unless these are picked in that step.
-        claims = entries if number + 1 < tables.chunk_steps and pick is None else 0
-        _launch(
-            epoch.move_rows, (-(-entries // tiles.rows),), of_rows | now | {"n_claims": claims},
-            num_warps=tiles.row_warps,
-        )  # fmt: skip
