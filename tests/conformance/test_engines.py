@@ -9,7 +9,6 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import ENGINES
@@ -91,10 +90,10 @@ def cases(names, compositions, *, exhaustive: bool = False, interpreted=None):
     return found
 
 
-def made(name: str, one: Composition, data: Interactions, **changes) -> tuple[Engine, System]:
+def made(name: str, one: Composition, data: Interactions, **changes) -> Engine:
     subject = SUBJECTS[name]
     system = one.system(data, **({"batch_size": subject.batch_size} | changes))
-    return subject.engine(system, data, seed=5, device=subject.device), system
+    return subject.engine(system, data, seed=5, device=subject.device)
 
 
 def test_every_engine_is_tested():
@@ -176,7 +175,7 @@ def test_training_goes_on_from_a_state_as_if_never_interrupted(name, one):
     data = one.data(users=10, items=12)
 
     def fresh() -> Engine:
-        return made(name, one, data, batch_size=80)[0]
+        return made(name, one, data, batch_size=80)
 
     unbroken, resumed, elsewhere = fresh(), fresh(), fresh()
     unbroken.refit(1)
@@ -200,7 +199,7 @@ def test_the_number_of_threads_changes_no_bit(name, one, set_threads):
     found = []
     for threads in (1, 2):
         set_threads(threads)
-        engine, _ = made(name, one, data, positives_per_visit=2, batch_size=150)
+        engine = made(name, one, data, positives_per_visit=2, batch_size=150)
         stats = [engine.run_epoch(epoch) for epoch in (1, 2)]
         found.append(([(s.loss, s.unanswered, s.effective) for s in stats], engine.state()))
     assert_same_bytes(found)
@@ -215,12 +214,15 @@ def test_the_number_of_threads_changes_no_bit(name, one, set_threads):
 )
 def test_a_parameter_that_is_not_a_number_stops_the_run(name, one):
     data = one.data(**SUBJECTS["fused-gpu"].data)
-    engine, system = made(name, one, data)
-    with torch.no_grad():
-        system.discriminator.item_ID[7, 2] = torch.nan
-    with pytest.raises(NumericalError, match="Lower the learning rate") as error:
-        engine.run_epoch(1)
-    assert error.value.code == "diverged"
+    subject = SUBJECTS[name]
+    for number in (torch.nan, torch.inf):
+        system = one.system(data, batch_size=subject.batch_size)
+        with torch.no_grad():
+            system.discriminator.item_ID[7, 2] = number
+        engine = subject.engine(system, data, seed=5, device=subject.device)
+        with pytest.raises(NumericalError, match="Lower the learning rate") as error:
+            engine.run_epoch(1)
+        assert error.value.code == "diverged"
 
 
 @pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")
@@ -228,7 +230,7 @@ def test_a_parameter_that_is_not_a_number_stops_the_run(name, one):
 @pytest.mark.parametrize(("name", "one"), cases(SUBJECTS, [POPULAR]))
 def test_divergence_stops_the_run_and_says_what_to_lower(name, one, rate):
     data = one.data(**SUBJECTS[name].data)
-    engine, _ = made(name, one, data, l2=1e3, optimizer=SGD(rate))
+    engine = made(name, one, data, l2=1e3, optimizer=SGD(rate))
 
     def train():
         for epoch in range(1, 20):
