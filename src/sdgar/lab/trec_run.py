@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sdgar.data.building import RowAccount
 from sdgar.data.held_out import HeldOut
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
@@ -59,16 +60,20 @@ def evaluate_run(
     _require(wanted_metrics, longest, train)
     listed = {item for items in lists.values() for item in items}
     known_items = set() if train is None else set(map(str, train.items.values.tolist()))
-    wanted = {item for items in relevant.values() for item in items}
-    items = _ids(listed | known_items if train is not None else listed | wanted)
-    users = _ids(relevant)
+    rows = Interactions.from_arrays(
+        *zip(*((user, item) for user, found in relevant.items() for item in found), strict=True)
+    )
+    users, wanted = rows.users, set(rows.items.values)
+    names = sorted(listed | (wanted if train is None else known_items))
+    items = Ids.of(np.array([*names, None], dtype=object)[:-1])
     k = max(metric.k for metric in wanted_metrics)
     items_TK = np.full((len(users), k), -1, np.int64)
     for t, user in enumerate(users.values.tolist()):
         found = items.index_of(lists.get(user, [])[:k])
         items_TK[t, : len(found)] = found
-    held_out = _held_out(relevant, users, items)
     none = History(np.zeros(len(users) + 1, np.int64), np.zeros(0, np.int32))
+    nothing = Interactions(users, items, none.indptr_U1, none.items_E, RowAccount(0, 0))
+    held_out = HeldOut.of(rows, nothing)
     known = Known(
         n_items=len(items),
         history=none if train is None else history_of(train, train.users, items),
@@ -107,27 +112,3 @@ def _require(metrics: Sequence[Metric], longest: int, train: Interactions | None
                 "--train FILE (train=… in Python).",
                 code="nothing_to_go_by",
             )
-
-
-def _ids(texts: Iterable[str]) -> Ids:
-    return Ids.of(np.array([*sorted(texts), None], dtype=object)[:-1])
-
-
-def _held_out(relevant: dict[str, set[str]], users: Ids, items: Ids) -> HeldOut:
-    """Return the relevant items by number; items outside the catalogue come after all others."""
-    wanted = sorted({item for found in relevant.values() for item in found})
-    number = dict(zip(wanted, items.index_of(wanted).tolist(), strict=True))
-    cold = [item for item, at in number.items() if at < 0]
-    number |= {item: len(items) + at for at, item in enumerate(cold)}
-    rows = [sorted(number[item] for item in relevant[user]) for user in users.values.tolist()]
-    items_E = np.array([one for row in rows for one in row], np.int64)
-    counts = [len(row) for row in rows]
-    return HeldOut(
-        users_T=np.arange(len(users)),
-        indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-        items_E=items_E,
-        unknown_users=0,
-        unknown_user_rows=0,
-        cold_items=len(cold),
-        cold_item_rows=int((items_E >= len(items)).sum()),
-    )
