@@ -21,7 +21,6 @@ from sdgar.runs.succession import Succession, compared, require_succession
 from sdgar.runs.watching import Stop, never
 from sdgar.runs.workspace import Workspace
 from sdgar.settings import CHECKPOINT_SECONDS, KS, METRIC
-from sdgar.show.printed import command as command_line
 from sdgar.systems.base import Estimator
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import Recipe, recipe_of
@@ -112,28 +111,14 @@ def run(
     identity["all data"] = None if rows.everything is None else rows.everything.fingerprint()
     if before is not None:
         identity["earlier model"] = before.version
-    with Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace:
-
-        def watch(phase: Phase, epoch: EpochRecord) -> None:
-            workspace.record(phase, epoch)
-            if on_epoch is not None:
-                on_epoch(phase, epoch)
-
+    with Workspace(
+        out, identity, command=command, overwrite=overwrite, resume=resume, on_epoch=on_epoch
+    ) as workspace:
         checkpoints = None
         if recipe.loop is not None:
-            checkpoints = Checkpoints(
-                workspace.folder,
-                identity,
-                device=choose_device(estimator.get_params()["device"]),
-                every=checkpoint_every,
-                stop=stop,
-                resume_with=command_line("sdgar", "train", "--resume", out)
-                if command
-                else "run(..., resume=True)",
-            )
-            for note in checkpoints.resume() if resume else ():
-                notify(note)
-        how: dict[str, Any] = {"on_epoch": watch, "checkpoints": checkpoints}
+            device = choose_device(estimator.get_params()["device"])
+            checkpoints = workspace.checkpoints(device, checkpoint_every, stop, notify)
+        how: dict[str, Any] = {"on_epoch": workspace.record, "checkpoints": checkpoints}
         further: dict[str, Any] = {"protocol": "warm", "before": before, **how}
         if before is None:
             fit_by(protocol, estimator, rows.train, test, rows.valid, **how)

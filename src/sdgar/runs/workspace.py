@@ -18,21 +18,25 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
+
+import torch
 
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.recommend import artifact
 from sdgar.recommend.about import table
 from sdgar.recommend.artifact import read_manifest
 from sdgar.recommend.recommender import Recommender
+from sdgar.runs.watching import Stop
 from sdgar.show.printed import command
 from sdgar.storage import files, folders, sealed
 from sdgar.training.checkpoint_file import Identity, as_json, is_checkpoint, require_same
-from sdgar.training.records import EpochRecord, Phase
+from sdgar.training.checkpoints import Checkpoints
+from sdgar.training.records import EpochRecord, OnPhase, Phase
 
 FORMAT = "sdgar-run"
 FORMAT_VERSION = 1
@@ -53,13 +57,16 @@ class Workspace:
         command: Mapping[str, Any] | None = None,
         overwrite: bool = False,
         resume: bool = False,
+        on_epoch: OnPhase | None = None,
     ) -> None:
+        """Prepare a run; ``on_epoch`` is called after each line of its log."""
         self.folder = partial_of(out)
         self._out = out
         self._identity = as_json(identity)
         self._command = command
         self._overwrite = overwrite
         self._resume = resume
+        self._on_epoch = on_epoch
         self._run_id = secrets.token_hex(8)
         self._lines: list[str] = []
         self._lock: IO[str]
@@ -91,6 +98,25 @@ class Workspace:
         ):
             file.write(line)
         self._lines.append(line)
+        if self._on_epoch is not None:
+            self._on_epoch(phase, epoch)
+
+    def checkpoints(
+        self, device: torch.device, every: float, stop: Stop, notify: Callable[[str], None]
+    ) -> Checkpoints:
+        """Return the checkpoints of this run; a resumed run takes up the newest good one."""
+        resume = command("sdgar", "train", "--resume", self._out) if self._command else ""
+        found = Checkpoints(
+            self.folder,
+            self._identity,
+            device=device,
+            every=every,
+            stop=stop,
+            resume_with=resume or "run(..., resume=True)",
+        )
+        for note in found.resume() if self._resume else ():
+            notify(note)
+        return found
 
     def commit(self, model: Recommender, about: dict[str, Any]) -> None:
         """Save the model, its report and the log as RUN."""

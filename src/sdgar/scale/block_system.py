@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -115,12 +116,10 @@ class ValidationUsers:
 
     def learned(self) -> FactorTensors:
         """Return the vectors of these users, numbered from 0, and of items."""
-        engine, users_T = self.engine, self.held.users_T
-        start_B1, vectors = engine.blocks.start_B1, []
-        for block in range(len(engine.blocks)):
-            first, last = int(start_B1[block]), int(start_B1[block + 1])
-            own_T = users_T[(users_T >= first) & (users_T < last)] - first
+        users_T, start_B1, vectors = self.held.users_T, self.engine.blocks.start_B1, []
+        own_B = np.split(users_T, np.searchsorted(users_T, start_B1[1:-1]))
+        for block, own_T in enumerate(own_B):
             if len(own_T):
-                model = engine.learned_of(block)
-                vectors.append(model.user_UD[torch.from_numpy(own_T)])
+                model = self.engine.learned_of(block)
+                vectors.append(model.user_UD[torch.from_numpy(own_T - start_B1[block])])
         return replace(model, user_UD=torch.cat(vectors))

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from signal import Signals
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,20 +22,19 @@ from sdgar.data.interactions import Interactions
 from sdgar.recommend.recommender import Recommender, most_popular
 from sdgar.recommend.update import with_history
 from sdgar.runs.run import RunResult, summary_of
+from sdgar.runs.watching import Stop, never
 from sdgar.runs.workspace import WORK, Workspace, partial_of
 from sdgar.scale.needs import ram_needs
 from sdgar.scale.shards.views import Held, Without, hold
 from sdgar.scale.training import OnShards, ShardedTraining, require_on_gpu, train_on_shards
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import CHECKPOINT_SECONDS, KS, TEST_USERS
-from sdgar.show.printed import command as command_line
 from sdgar.systems.recipe import recipe_of
-from sdgar.training.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
     from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
-    from sdgar.training.records import EpochRecord, OnPhase, Phase
+    from sdgar.training.records import OnPhase
 
 TEST_SHARE = 0.2
 """The share of the rows of a test user that is set aside."""
@@ -58,7 +56,7 @@ def run_shards(
     on_epoch: OnPhase | None = None,
     resume: bool = False,
     checkpoint_every: float = CHECKPOINT_SECONDS,
-    stop: Callable[[], Signals | None] = lambda: None,
+    stop: Stop = never,
     command: Mapping[str, Any] | None = None,
     report_note: Callable[[str], None] = _LOGGER.info,
     workers: Workers = ALONE,
@@ -73,33 +71,18 @@ def run_shards(
     identity = identity_of(estimator, shards, together, test_users, ks)
     with (
         workers.working(identity | {"sdgar": __version__}),
-        Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace,
+        Workspace(
+            out, identity, command=command, overwrite=overwrite, resume=resume, on_epoch=on_epoch
+        ) as workspace,
     ):
-
-        def watch(phase: Phase, epoch: EpochRecord) -> None:
-            workspace.record(phase, epoch)
-            if on_epoch is not None:
-                on_epoch(phase, epoch)
-
-        checkpoints = Checkpoints(
-            workspace.folder,
-            identity,
-            device=_CPU,
-            every=checkpoint_every,
-            stop=stop,
-            resume_with=command_line("sdgar", "train", "--resume", out)
-            if command
-            else "resume=True",
-        )
-        for note in checkpoints.resume() if resume else ():
-            report_note(note)
+        checkpoints = workspace.checkpoints(_CPU, checkpoint_every, stop, report_note)
         work = workspace.folder / WORK
         seed = int(estimator.get_params()["seed"])
         test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
         train = Without(shards, test.rows_E)
         how = replace(settings, work=work, ram=ram)
         train_on_shards(
-            estimator, train, how, on_epoch=watch, checkpoints=checkpoints, verbose=False
+            estimator, train, how, on_epoch=workspace.record, checkpoints=checkpoints, verbose=False
         )
         model = estimator.recommender_
         before = time.perf_counter()
@@ -162,15 +145,7 @@ def identity_of(
 
 def rows_of(shards: Shards, held: Held) -> Interactions:
     """Return rows that were set aside, with the ids of their users and items."""
-    users, first = [], 0
-    for shard in shards:
-        start, last = int(shards.start_S1[shard.number]), first
-        while last < len(held.users_T) and held.users_T[last] < start + shard.n_users:
-            last += 1
-        if last > first:
-            users.append(shard.users.at(held.users_T[first:last] - start))
-        first = last
-    raw = np.concatenate(users)
+    raw = np.concatenate([shard.users.at(own) for shard, own in shards.with_users(held.users_T)])
     users_E = np.repeat(np.arange(len(raw)), np.diff(held.held_out.indptr_T1))
     items = shards.items.at(held.held_out.items_E)
     return Interactions.from_arrays(raw[users_E], items)

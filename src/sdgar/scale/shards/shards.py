@@ -179,11 +179,46 @@ class Shards(printed.Described):
 
     def __iter__(self) -> Iterator[Shard]:
         """Go over all shards in order."""
-        return (Shard(self, number) for number in range(self.n_shards))
+        return (self[number] for number in range(self.n_shards))
+
+    def with_users(self, users_T: NDArray[np.int64]) -> Iterator[tuple[Shard, NDArray[np.int64]]]:
+        """Yield each shard with some of these users, which ascend, and their numbers in it."""
+        own_S = np.split(users_T, np.searchsorted(users_T, self.start_S1[1:-1]))
+        for shard, own_T in zip(self, own_S, strict=True):
+            if len(own_T):
+                yield shard, own_T - self.start_S1[shard.number]
 
     def interactions(self, work: Path | None = None) -> Interactions:
         """Return all rows as reading the files gives them, in RAM or in files of ``work``."""
-        return joined(self, work)
+
+        def allocate(name: str, dtype: type) -> NDArray[Any]:
+            if work is None or not self.n_rows:
+                return np.empty(self.n_rows, dtype)
+            work.mkdir(parents=True, exist_ok=True)
+            return np.memmap(work / f"{name}-{self.n_rows}.rows", dtype, "w+", shape=(self.n_rows,))
+
+        arrays = {"items_E": allocate("items", np.int32)}
+        if self.has_weights:
+            arrays["weight_E"] = allocate("weight", np.float32)
+        if self.has_times:
+            arrays["time_E"] = allocate("time", np.int64)
+        indptr_U1 = start_of_users(self)
+        for shard in self:
+            place_E = writing.rows_of(indptr_U1, shard.rank_U)[0]
+            for name, array in arrays.items():
+                array[place_E] = getattr(shard, name)
+        rank = np.concatenate([shard.rank_U for shard in self])
+        ids = np.concatenate(common_kind(*(shard.users.values for shard in self)))
+        return Interactions(
+            users=Ids(ids[np.argsort(rank, kind="stable")]),
+            items=self.items,
+            indptr_U1=indptr_U1,
+            items_E=arrays["items_E"],
+            account=self.account,
+            weight_E=arrays.get("weight_E"),
+            time_E=arrays.get("time_E"),
+            **_joined_seen(self),
+        )
 
     def file_bytes(self) -> int:
         """Return the bytes of all files: the arrays that manifests name, and the manifests."""
@@ -205,45 +240,9 @@ class Shards(printed.Described):
         return [f"Shards: {self.sizes()}", self.account.sentence(), f"{times} · {weights}"]
 
 
-def joined(shards: Shards, work: Path | None = None) -> Interactions:
-    """Return the rows of all shards as one load in RAM has them.
-
-    With ``work`` the arrays of rows are mapped from files of that folder, which are written here.
-    """
-
-    def allocate(name: str, dtype: type) -> NDArray[Any]:
-        if work is None or not shards.n_rows:
-            return np.empty(shards.n_rows, dtype)
-        work.mkdir(parents=True, exist_ok=True)
-        return np.memmap(work / f"{name}-{shards.n_rows}.rows", dtype, "w+", shape=(shards.n_rows,))
-
-    arrays = {"items_E": allocate("items", np.int32)}
-    if shards.has_weights:
-        arrays["weight_E"] = allocate("weight", np.float32)
-    if shards.has_times:
-        arrays["time_E"] = allocate("time", np.int64)
-    indptr_U1 = _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])
-    for shard in shards:
-        place_E = writing.rows_of(indptr_U1, shard.rank_U)[0]
-        for name, array in arrays.items():
-            array[place_E] = getattr(shard, name)
-    rank = np.concatenate([shard.rank_U for shard in shards])
-    ids = np.concatenate(common_kind(*(shard.users.values for shard in shards)))
-    return Interactions(
-        users=Ids(ids[np.argsort(rank, kind="stable")]),
-        items=shards.items,
-        indptr_U1=indptr_U1,
-        items_E=arrays["items_E"],
-        account=shards.account,
-        weight_E=arrays.get("weight_E"),
-        time_E=arrays.get("time_E"),
-        **_joined_seen(shards),
-    )
-
-
-def row_numbers(shards: Shards) -> NDArray[np.int64]:
-    """Return the number that the first row of each user has in a load in RAM, by rank."""
-    return _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])[:-1]
+def start_of_users(shards: Shards) -> NDArray[np.int64]:
+    """Return where the rows of each user begin in a load in RAM, by rank."""
+    return _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])
 
 
 def _joined_seen(shards: Shards) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from sdgar.data.splits.single import (
 )
 from sdgar.errors import UsageError
 from sdgar.scale.shards.format import sums_of, write_arrays, write_manifest, write_shard
-from sdgar.scale.shards.shards import Shard, Shards, row_numbers
+from sdgar.scale.shards.shards import Shard, Shards, start_of_users
 from sdgar.scale.shards.writing import arrays_of, require_free
 from sdgar.storage import folders
 from sdgar.storage.files import disk_error
@@ -129,7 +129,7 @@ _Held = Callable[[Shard], NDArray[np.bool_]]
 
 
 def _per_user(shards: Shards, share: float, seed: int) -> tuple[_Held, str, None]:
-    first_U = row_numbers(shards)
+    first_U = start_of_users(shards)
 
     def held(shard: Shard) -> NDArray[np.bool_]:
         rows = History(shard.indptr_U1, shard.items_E)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -142,9 +142,7 @@ def hold(
         )
     rows, items, seen = [], [], []
     first_rows = np.concatenate(([0], np.cumsum(shards.rows_S)))
-    for shard in shards:
-        start = int(shards.start_S1[shard.number])
-        own = chosen_T[(chosen_T >= start) & (chosen_T < start + shard.n_users)] - start
+    for shard, own in shards.with_users(chosen_T):
         for user in own:
             first, last = map(int, shard.indptr_U1[user : user + 2])
             rank, n = int(shard.rank_U[user]), last - first
@@ -191,26 +189,18 @@ class Without(Shards):
         before = int(self._whole.rows_S[: whole.number].sum())
         return _Rest(whole, self._rows_E[first:last] - before)
 
-    def __iter__(self) -> Iterator[Shard]:
-        """Go over all shards in order."""
-        return (self[number] for number in range(self.n_shards))
-
 
 class _Rest(Shard):
     """One shard without some of its rows; what is left is in RAM."""
 
     def __init__(self, whole: Shard, rows_E: NDArray[np.int64]) -> None:
         super().__init__(whole.of, whole.number)
-        self._rows = len(whole) - len(rows_E)
+        self._part = replace(self._part, rows=len(whole) - len(rows_E))
         before_U1 = np.searchsorted(rows_E, whole.indptr_U1)
         self.indptr_U1 = whole.indptr_U1 - before_U1
         self.items_E = np.delete(whole.items_E, rows_E)
         self.weight_E = None if whole.weight_E is None else np.delete(whole.weight_E, rows_E)
         self.time_E = None if whole.time_E is None else np.delete(whole.time_E, rows_E)
-
-    def __len__(self) -> int:
-        """Return the number of rows that are left."""
-        return self._rows
 
 
 def _chosen(shards: Shards, most: int, seed: int, stream: Stream) -> NDArray[np.int64]:
