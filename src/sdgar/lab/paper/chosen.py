@@ -22,12 +22,6 @@ SYSTEMS = ("bpr", "aobpr", "warp", "cml", "dns", "irgan", "sa", "sdgar")
 """The systems of the paper's table, in its order."""
 BASELINES = ("popular", "item-knn", "ials", "ease")
 
-_IRGAN = {
-    "sampler__pretrain_rate": 0.01,
-    "sampler__batch_size": 1024,
-    "batch_size": 8192,
-    "early_stopping__every": 1,
-}
 _AT_ONE_RATE = {
     "optimizer__schedule": "constant",
     "learning_rate": 0.05,
@@ -57,65 +51,36 @@ NAMES = {
 }
 """The names of systems in tables and figures."""
 
-SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
-    "bpr": {
-        "citeulike": {"l2": 0.02, "learning_rate": 0.4},
-        "gowalla": {"l2": 0.005, "learning_rate": 0.2},
-        "movielens": {"l2": 0.005, "learning_rate": 0.2},
-    },
+SETTINGS: dict[str, dict[str, Any]] = {
+    "bpr": {"l2": (0.02, 0.005, 0.005), "learning_rate": (0.4, 0.2, 0.2)},
     "aobpr": {
-        "citeulike": {"l2": 0.05, "rank_scale": 0.02, "learning_rate": 0.1},
-        "gowalla": {"l2": 0.02, "rank_scale": 0.05, "learning_rate": 0.1},
-        "movielens": {"l2": 0.02, "rank_scale": 0.05, "learning_rate": 0.2},
+        "l2": (0.05, 0.02, 0.02),
+        "rank_scale": (0.02, 0.05, 0.05),
+        "learning_rate": (0.1, 0.1, 0.2),
     },
-    "warp": {
-        "citeulike": {"l2": 2.0, "learning_rate": 0.2},
-        "gowalla": {"l2": 1.0, "learning_rate": 0.2},
-        "movielens": {"l2": 0.5, "learning_rate": 0.4},
-    },
-    "cml": {
-        "citeulike": {"learning_rate": 0.2},
-        "gowalla": {"learning_rate": 0.05},
-        "movielens": {"learning_rate": 0.05},
-    },
-    "dns": {
-        "citeulike": {"l2": 0.1, "learning_rate": 0.1},
-        "gowalla": {"l2": 0.02, "learning_rate": 0.1},
-        "movielens": {"l2": 0.02, "learning_rate": 0.1},
-    },
+    "warp": {"l2": (2.0, 1.0, 0.5), "learning_rate": (0.2, 0.2, 0.4)},
+    "cml": {"learning_rate": (0.2, 0.05, 0.05)},
+    "dns": {"l2": (0.1, 0.02, 0.02), "learning_rate": 0.1},
     "irgan": {
-        "citeulike": _IRGAN
-        | {"sampler__l2": 0.45, "sampler__pretrain": 120, "sampler__pretrain_rate": 0.03},
-        "gowalla": _IRGAN | {"sampler__l2": 0.3, "sampler__pretrain": 120},
-        "movielens": _IRGAN | {"sampler__l2": 0.15, "sampler__pretrain": 40},
+        "sampler__l2": (0.45, 0.3, 0.15),
+        "sampler__pretrain": (120, 120, 40),
+        "sampler__pretrain_rate": (0.03, 0.01, 0.01),
+        "sampler__batch_size": 1024,
+        "batch_size": 8192,
+        "early_stopping__every": 1,
     },
     "sa": {
-        "citeulike": {"l2": 0.05, "temperature": 0.1, "learning_rate": 0.2},
-        "gowalla": {"l2": 0.01, "temperature": 0.5, "learning_rate": 0.1},
-        "movielens": {"l2": 0.01, "temperature": 0.5, "learning_rate": 0.1},
+        "l2": (0.05, 0.01, 0.01),
+        "temperature": (0.1, 0.5, 0.5),
+        "learning_rate": (0.2, 0.1, 0.1),
     },
-    "sdgar": {
-        "citeulike": {"l2": 0.05, "temperature": 0.25, "learning_rate": 0.1},
-        "gowalla": {"l2": 0.02, "temperature": 0.5, "learning_rate": 0.1},
-        "movielens": {"l2": 0.02, "temperature": 1.0, "learning_rate": 0.1},
-    },
-    "sdsoftmax": dict.fromkeys(("citeulike", "gowalla", "movielens"), _AT_ONE_RATE),
-    "item-knn": {
-        "citeulike": {"neighbours": 100, "shrink": 20.0},
-        "gowalla": {"neighbours": 500, "shrink": 20.0},
-        "movielens": {"neighbours": 200, "shrink": 5.0},
-    },
-    "ials": {
-        "citeulike": {"alpha": 0.003, "l2": 0.03},
-        "gowalla": {"alpha": 0.01, "l2": 0.003},
-        "movielens": {"alpha": 0.1, "l2": 0.01},
-    },
-    "ease": {
-        "citeulike": {"l2": 35.0},
-        "gowalla": {"l2": 60.0},
-        "movielens": {"l2": 600.0},
-    },
+    "sdgar": {"l2": (0.05, 0.02, 0.02), "temperature": (0.25, 0.5, 1.0), "learning_rate": 0.1},
+    "sdsoftmax": _AT_ONE_RATE,
+    "item-knn": {"neighbours": (100, 500, 200), "shrink": (20.0, 20.0, 5.0)},
+    "ials": {"alpha": (0.003, 0.01, 0.1), "l2": (0.03, 0.003, 0.01)},
+    "ease": {"l2": (35.0, 60.0, 600.0)},
 }
+"""The settings that the search chose; of several values, one for each data set of ``REAL``."""
 MOST_EPOCHS = {"irgan": 2}
 """The most epochs of a system, where it is not 300: IRGAN's generator is best early in its game."""
 
@@ -135,7 +100,11 @@ REAL = ("citeulike", "gowalla", "movielens")
 
 def settings_of(system: str, data: str) -> dict[str, Any]:
     """Return the settings that the search chose; popular has none, and SD-Softmax one rate."""
-    return SETTINGS.get(system, {}).get(data, {})
+    of_system = SETTINGS.get(system, {}) if data in REAL else {}
+    return {
+        name: value[REAL.index(data)] if isinstance(value, tuple) else value
+        for name, value in of_system.items()
+    }
 
 
 TITLES = {one.name: one.paper_name for one in DATASETS.values()}
