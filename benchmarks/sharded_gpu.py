@@ -30,7 +30,6 @@ from common import device_name, machine, options_of, write_report
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.gpu import FusedGpuEngine
-from sdgar.scale.block_engine import BlockedUsers
 from sdgar.scale.block_system import with_new_users
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.needs import START_ROWS
@@ -88,8 +87,9 @@ def in_blocks(
 ) -> tuple[GpuBlockEngine, dict[str, Any]]:
     """Train in blocks, with users that wait in some place."""
     before, start = fresh(), time.perf_counter()
-    data = BlockedUsers(first=first, blocks=blocks, users=users)
-    engine = GpuBlockEngine(copy.deepcopy(system), data, seed=SEED, device=DEVICE)
+    engine = GpuBlockEngine(
+        copy.deepcopy(system), blocks, first=first, users=users, seed=SEED, device=DEVICE
+    )
     engine.refit(1)
     found: dict[str, Any] = {"blocks": len(blocks), "refit_seconds": time.perf_counter() - start}
     found["epochs"] = []

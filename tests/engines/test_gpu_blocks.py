@@ -15,7 +15,7 @@ import torch
 
 import sdgar
 from sdgar.engines.fused.gpu import FusedGpuEngine
-from sdgar.scale.block_engine import BlockedUsers, BlockEngine
+from sdgar.scale.block_engine import BlockEngine
 from sdgar.scale.block_system import with_new_users
 from sdgar.scale.conveyor import SLOTS, Conveyor
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
@@ -53,8 +53,7 @@ def engine_of(name, shards, users=None, together=2, kind=GpuBlockEngine):
     device = DEVICE if kind is GpuBlockEngine else CPU
     system = recipe_of(SYSTEMS[name]).compose(first, seed=3, device=device)
     users = UserStore() if users is None else users
-    data = BlockedUsers(first=first, blocks=blocks, users=users)
-    return kind(system, data, seed=3, device=device)
+    return kind(system, blocks, first=first, users=users, seed=3, device=device)
 
 
 def trained(engine, epochs=2):

@@ -14,9 +14,9 @@ one machine share the items. The first one sends the others the name of each met
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -33,7 +33,7 @@ from sdgar.engines.protocol import Coverage, Engine, EpochStats
 from sdgar.maths.rng import Permutation, Stream, sort_keys
 from sdgar.samplers.alias import AliasTables
 from sdgar.scale.block_system import generator_of, with_new_users, with_users, without_users
-from sdgar.scale.shared_engine import Ownership, SharedCpuEngine, SharedItems
+from sdgar.scale.shared_engine import SharedCpuEngine, SharedItems
 from sdgar.scale.users import Arrays, UserStore
 from sdgar.scale.workers import ALONE, Workers
 
@@ -46,20 +46,6 @@ if TYPE_CHECKING:
 _CPU = torch.device("cpu")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockedUsers:
-    """The rows that a block engine trains on, and the place for users of other blocks."""
-
-    first: Interactions
-    """The rows that the system was started on."""
-    blocks: ShardBlocks
-    """The rows of all blocks."""
-    users: UserStore
-    """The place for users between two visits."""
-    workers: Workers = ALONE
-    """The processes that train together."""
-
-
 class BlockEngine:
     """Run the epochs of a system over blocks of users, each by the fused engine of the CPU."""
 
@@ -68,14 +54,25 @@ class BlockEngine:
     """The engine that trains one block."""
 
     def __init__(
-        self, system: System, data: BlockedUsers, *, seed: int, device: torch.device
+        self,
+        system: System,
+        blocks: ShardBlocks,
+        *,
+        first: Interactions,
+        users: UserStore,
+        seed: int,
+        device: torch.device,
+        workers: Workers = ALONE,
     ) -> None:
-        """Lay out the items of a system."""
+        """Lay out the items of a system that was started on the ``first`` rows of all blocks.
+
+        Users wait in ``users`` between two visits.
+        """
         host.require_covered(self.name, self.covers(system, device))
-        self._like, self._first = system, cast("Interactions | None", data.first)
-        self.blocks, self._seed, self._device = data.blocks, seed, device
+        self._like, self._first = system, cast("Interactions | None", first)
+        self.blocks, self._seed, self._device = blocks, seed, device
         """The rows of all blocks."""
-        self._users, self._workers = data.users, data.workers
+        self._users, self._workers = users, workers
         self._steps_done = 0
         self._drawn: Any = None
         """The tables of items that are drawn from, as the kernels have them; None if they have
@@ -84,6 +81,8 @@ class BlockEngine:
         """The items that the workers of a machine share, if there are several workers."""
         self._epoch = self._refit_epoch = 0
         """The epoch that runs, and the last one in which states follow the scores."""
+        self.computed = 0.0
+        """The seconds for which the last epoch computed the epochs of its blocks."""
         self._lay_out(system)
 
     def _lay_out(self, system: System) -> None:
@@ -114,18 +113,23 @@ class BlockEngine:
         self._epoch = epoch
         self._forget_first()
         follows = self._refit_epoch == epoch and not self._learns_positives(epoch)
-        with self._working():
-            for block in self._order(epoch):
-                engine = self._engine(block, all_users=follows)
+        with self._working(), closing(self._engines(epoch, all_users=follows)) as engines:
+            for block, engine in engines:
                 if follows:
                     self._follow(engine, epoch, items_too=False)
                 engine.steps_done = self._steps_done
                 found.append(engine.run_epoch(epoch))
-                self._steps_done, self._drawn = engine.steps_done, engine.items_drawn()
+                self._steps_done = engine.steps_done
                 self._store(block, engine)
                 del engine  # before the next one is made
             self._workers.meet()  # all users are stored
+        self.computed = sum(stats.seconds for stats in found)
         return host.over_blocks(found, start)
+
+    def _engines(self, epoch: int, *, all_users: bool) -> Generator[tuple[int, Any]]:
+        """Yield the blocks in the order of the epoch, each with its engine."""
+        for block in self._order(epoch):
+            yield block, self._engine(block, all_users=all_users)
 
     def _working(self) -> AbstractContextManager[None]:
         return nullcontext() if self._shared is None else self._shared.working()
@@ -258,11 +262,14 @@ class BlockEngine:
             engine = self._engine_of(system, data, seed)
         else:
             numbers, start_S1 = self.blocks.parts(block), self.blocks.shards.start_S1
-            ownership = Ownership.of(
-                self._workers, numbers, start_S1[numbers.start : numbers.stop + 1]
-            )
             engine = SharedCpuEngine(
-                system, data, seed=seed, device=_CPU, shared=self._shared, ownership=ownership
+                system,
+                data,
+                seed=seed,
+                device=_CPU,
+                shared=self._shared,
+                shards=numbers,
+                start_S1=start_S1[numbers.start : numbers.stop + 1] - start_S1[numbers.start],
             )
         for name, table in (vectors or {}).items():
             engine.users()[name][...] = table
@@ -307,8 +314,9 @@ class BlockEngine:
             kept["states"] = {"bins_UK": generator.state_of.bin_RN}
         return kept
 
-    def _store(self, block: int, engine: FusedCpuEngine) -> None:
+    def _store(self, block: int, engine: Any) -> None:
         """Store the users of a block."""
+        self._drawn = engine.items_drawn()
         for kind, tables in self._tables_to_keep(block, engine).items():
             arrays = {name: np.asarray(table) for name, table in tables.items()}
             self._users.store(kind, self.blocks.places(block), arrays)

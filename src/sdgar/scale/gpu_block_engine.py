@@ -9,7 +9,7 @@ GPU, in RAM or in files until it is their turn, which changes no bit of the resu
 
 from __future__ import annotations
 
-import time
+from collections.abc import Generator
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -22,7 +22,7 @@ from sdgar.contracts import System
 from sdgar.engines import host
 from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables
-from sdgar.engines.protocol import Engine, EpochStats
+from sdgar.engines.protocol import Engine
 from sdgar.machine import cores
 from sdgar.scale.block_engine import BlockEngine
 from sdgar.scale.block_system import with_new_users, with_users
@@ -86,31 +86,17 @@ class GpuBlockEngine(BlockEngine):
         self._conveyor: Conveyor[LoadedBlock] = Conveyor(
             kinds, self._device, threads=cores.threads()
         )
-        self.computed = 0.0
-        """The seconds for which the last epoch computed the epochs of its blocks."""
 
     @property
     def waited(self) -> float:
         """The seconds for which the last epoch waited for blocks to come or leave."""
         return self._conveyor.waited
 
-    def run_epoch(self, epoch: int) -> EpochStats:
-        """Make one pass over the positives of all blocks, in a fresh order."""
-        start, found = time.perf_counter(), list[EpochStats]()
-        self._epoch = epoch
-        self._forget_first()
-        follows = self._refit_epoch == epoch and not self._learns_positives(epoch)
+    def _engines(self, epoch: int, *, all_users: bool) -> Generator[tuple[int, Any]]:
+        """Yield the blocks as they come to the GPU, each with its engine."""
         with closing(self._conveyor.round(self._order(epoch), self._load)) as blocks:
-            for block, slot, loaded in blocks:
-                engine = self._engine_there(block, loaded)
-                if follows:
-                    self._follow(engine, epoch, items_too=False)
-                engine.steps_done = self._steps_done
-                found.append(engine.run_epoch(epoch))
-                self._steps_done = engine.steps_done
-                self._leave(block, slot, engine)
-        self.computed = sum(stats.seconds for stats in found)
-        return host.over_blocks(found, start)
+            for block, self._slot, loaded in blocks:
+                yield block, self._engine_there(block, loaded)
 
     def learned_of(self, block: int) -> FactorTensors:
         """Return the vectors of the users of one block, and of items, in memory."""
@@ -206,9 +192,10 @@ class GpuBlockEngine(BlockEngine):
         copies += [(there, here) for here, there in tables.values()]
         return {name: there for name, (_, there) in tables.items()}
 
-    def _leave(self, block: int, slot: Slot, engine: FusedGpuEngine) -> None:
+    def _store(self, block: int, engine: FusedGpuEngine) -> None:
         """Queue copies of a block's users from the GPU."""
         places, kept = self.blocks.places(block), self._tables_to_keep(block, engine)
+        slot = self._slot
         if self._there is not None:
             for shard, own in places:
                 for kind, tables in kept.items():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -44,30 +44,20 @@ _THREADS_WORD = 5
 """The word in which the first process of a machine writes how many threads it has."""
 
 
-class Ownership(NamedTuple):
-    """The shards of an engine, and the process that trains the users of each."""
-
-    workers: Workers
-    """The processes that train together."""
-    start_S1: NDArray[np.int64]
-    """The number of the first user of each shard, in the rows of the engine."""
-    owner_S: NDArray[np.int32]
-    """The number of the process that has the users of each shard."""
-
-    @classmethod
-    def of(cls, workers: Workers, shards: range, start_S1: NDArray[np.int64]) -> Ownership:
-        """Return the owners of shards whose first users have the numbers ``start_S1``."""
-        owner_S = np.array([workers.owner(shard) for shard in shards], np.int32)
-        return cls(workers, start_S1 - start_S1[0], owner_S)
-
-
 class SharedItems:
-    """The items in shared memory: the tables of kernels, of the model and of the generator."""
+    """The items in shared memory: the tables of kernels, of the model and of the generator.
+
+    The factors of a batch are shared too, in memory that grows with the batches.
+    """
 
     def __init__(self, system: System, items: Items, workers: Workers) -> None:
         """Copy the items of the first worker to all workers."""
-        self.workers, self.factors = workers, SharedFactors(workers)
-        """The processes that share the tables; and the factors of a batch, which they share too."""
+        self.workers = workers
+        """The processes that share the tables."""
+        self.compiled = False
+        """True once the processes have the compiled kernels."""
+        self._factors: SharedArrays | None = None
+        self._visits = 0
         model, generator = system.discriminator, generator_of(system)
         tables: dict[str, Any] = dict(items.arrays())
         of_model = {name: getattr(model, name) for name in _MODEL_TABLES}
@@ -105,6 +95,15 @@ class SharedItems:
         self._draw_from_shared(generator)
         self.workers.spread(self.shared.arrays[name] for name in _GENERATOR_TABLES)
 
+    def in_place_of(self, scratch: Scratch) -> Scratch:
+        """Return the arrays that threads exchange, with factors that all processes see."""
+        if self._factors is None or len(scratch.count_V) > self._visits:
+            arrays = {name: getattr(scratch, name) for name in _FACTORS}
+            shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+            self._factors = SharedArrays(self.workers, shapes)
+            self._visits = len(scratch.count_V)
+        return scratch._replace(**self._factors.arrays)
+
     def _draw_from_shared(self, generator: Decomposable | None) -> None:
         """Move the items of a generator to the shared memory."""
         if generator is None:
@@ -114,26 +113,6 @@ class SharedItems:
             bin_KI.copy_(generator.item_of.bin_RN)
             y_IK.copy_(generator.y_IK)
         generator.share_items(AliasTables(bin_KI), y_IK)
-
-
-class SharedFactors:
-    """Shared memory for the factors of a batch; it grows with the batches."""
-
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
-        self._shared: SharedArrays | None = None
-        self._visits = 0
-        self.compiled = False
-        """True once the processes have the compiled kernels."""
-
-    def in_place_of(self, scratch: Scratch) -> Scratch:
-        """Return the arrays that threads exchange, with factors that all processes see."""
-        if self._shared is None or len(scratch.count_V) > self._visits:
-            arrays = {name: getattr(scratch, name) for name in _FACTORS}
-            shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
-            self._shared = SharedArrays(self._workers, shapes)
-            self._visits = len(scratch.count_V)
-        return scratch._replace(**self._shared.arrays)
 
 
 class SharedCpuEngine(FusedCpuEngine):
@@ -151,24 +130,27 @@ class SharedCpuEngine(FusedCpuEngine):
         seed: int,
         device: torch.device,
         shared: SharedItems,
-        ownership: Ownership,
+        shards: range,
+        start_S1: NDArray[np.int64],
     ) -> None:
+        """Lay out the rows of some shards, in which their first users have these numbers."""
         super().__init__(system, data, seed=seed, device=device, items=shared.items)
-        self._shared, self._ownership = shared, ownership
+        self._shared, self._workers = shared, shared.workers
+        self._owner_S = np.array([shared.workers.owner(shard) for shard in shards], np.int32)
         if system.positives_per_visit > 1:
-            edge_S1 = np.searchsorted(self._visits.user_V.numpy(), ownership.start_S1)
+            edge_S1 = np.searchsorted(self._visits.user_V.numpy(), start_S1)
         else:
-            edge_S1 = data.indptr_U1[ownership.start_S1]
+            edge_S1 = data.indptr_U1[start_S1]
         self._edge_S1 = np.ascontiguousarray(edge_S1, np.int64)
 
     def _dealt(self) -> Any:
         """Allocate the record that has the owners of the visits of a batch."""
         from sdgar.kernels.numba.shared_epoch import Dealt
 
-        workers, batch = self._ownership.workers, self._batch
+        workers, batch = self._workers, self._batch
         return Dealt(
             edge_S1=self._edge_S1,
-            owner_S=self._ownership.owner_S,
+            owner_S=self._owner_S,
             machine_R=np.array(workers.machine_R, np.int32),
             number=workers.number,
             visit_V=np.zeros(batch, np.int64),
@@ -186,13 +168,12 @@ class SharedCpuEngine(FusedCpuEngine):
         from sdgar.kernels.numba.threads import WORDS, run
         from sdgar.kernels.records import Record
 
-        workers, batch, words = self._ownership.workers, self._batch, self._shared.shared.words
+        workers, batch, words = self._workers, self._batch, self._shared.shared.words
         threads = cores.threads()
         positives, negatives = self.system.positives_per_visit, self.system.n_negatives
         dim = self._model.user_UD.shape[1]
         own_T = self._thread_scratch(threads)
-        shared_factors = self._shared.factors
-        scratch, dealt = shared_factors.in_place_of(self._scratch), self._dealt()
+        scratch, dealt = self._shared.in_place_of(self._scratch), self._dealt()
         records = Record(loop), Record(scratch), Record(dealt)
         if workers.local == 0:
             words[_THREADS_WORD] = threads
@@ -214,12 +195,12 @@ class SharedCpuEngine(FusedCpuEngine):
                 raise workers.lost("it shared the memory of this machine")
 
         machines = _BetweenMachines(workers, dim, positives + negatives, batch)
-        if not shared_factors.compiled:
+        if not self._shared.compiled:
             if workers.leads:  # the others load what it has compiled, where they share a folder
                 by_all(shared_epoch.SCORE | shared_epoch.MOVE, 0, 0)
                 machines.exchange(0, dealt, scratch)
             workers.meet()
-            shared_factors.compiled = True
+            self._shared.compiled = True
         step = _BATCHES_AT_ONCE if workers.machines == 1 else 1
         for first in range(0, self._batches, step):
             last = min(first + step, self._batches)
@@ -235,7 +216,7 @@ class SharedCpuEngine(FusedCpuEngine):
     @torch.no_grad()
     def _unpack(self) -> None:
         """Copy the parameters back to the model: own users, and a part of the items."""
-        workers, arrays = self._ownership.workers, self._arrays()
+        workers, arrays = self._workers, self._arrays()
         self._model.user_UD.copy_(torch.from_numpy(arrays["user_UCD"][:, 0]))
         edges = [self._model.n_items * (workers.local + one) // workers.here for one in (0, 1)]
         part = slice(*edges)

@@ -64,9 +64,9 @@ class SharedArrays:
         starts = np.cumsum([_LINE, *(-(-size // _LINE) * _LINE for size in sizes)]).tolist()
         self._file: int | None = None
         workers.meet()  # the first one may have been busy
-        buffer, path = (
-            self._mapped(starts[-1]) if workers.here > 1 else (_private(starts[-1]), None)
-        )
+        size = starts[-1]
+        memory, path = self._mapped(size) if workers.here > 1 else (mmap.mmap(-1, size), None)
+        buffer = np.frombuffer(memory, np.uint8)
         workers.meet()  # all have opened it
         if path is not None and workers.local == 0:
             path.unlink()
@@ -80,7 +80,7 @@ class SharedArrays:
         }
         """The arrays by name, each at the start of a cache line."""
 
-    def _mapped(self, size: int) -> tuple[NDArray[np.uint8], Path]:
+    def _mapped(self, size: int) -> tuple[mmap.mmap, Path]:
         """Map a new file that the first worker of this machine makes."""
         workers = self._workers
         key = f"common/{workers.machine}/{workers.take_number()}"
@@ -88,7 +88,7 @@ class SharedArrays:
         file = self._file = os.open(path, os.O_RDWR)
         weakref.finalize(self, os.close, file)
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, workers.local)
-        return np.frombuffer(mmap.mmap(file, size), np.uint8), path
+        return mmap.mmap(file, size), path
 
     def alarm(self) -> None:
         """Stop all waiting on this machine."""
@@ -127,13 +127,6 @@ class SharedArrays:
             return False
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
         return True
-
-
-def _private(size: int) -> NDArray[np.uint8]:
-    """Return memory of this process, from the start of a cache line on."""
-    buffer = np.zeros(size + _LINE, np.uint8)
-    start = -buffer.ctypes.data % _LINE
-    return buffer[start : start + size]
 
 
 def _folders() -> list[Path]:

@@ -25,7 +25,7 @@ from sdgar.machine.memory import allocated_bytes
 from sdgar.maths.rng import Stream, check_seed
 from sdgar.maths.rows import Rows
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.scale.block_engine import BlockedUsers, BlockEngine
+from sdgar.scale.block_engine import BlockEngine
 from sdgar.scale.block_system import ValidationUsers
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.item_weights import item_weights_from_shards
@@ -313,13 +313,15 @@ class ShardedTraining:
         kind = self._kind
         training.why = kind.covers(system, training.device).why
         training.chosen_engine, training.deterministic = kind.name, True
-        data = BlockedUsers(
+        return kind(
+            system,
+            blocks,
             first=first,
-            blocks=blocks,
             users=self._how.users("final" if everything else "choose", shards.n_shards),
             workers=self._how.workers,
+            seed=training.seed,
+            device=training.device,
         )
-        return kind(system, data, seed=training.seed, device=training.device)
 
     def _pass(
         self,

@@ -78,10 +78,8 @@ class TrainOnShards:
 
     def of_job(self, options: ShardOptions) -> dict[str, int]:
         """Return the options as a job keeps them."""
-        found = {"together": options.together, "test_users": options.test_users}
-        found["ram"] = options.ram
-        if options.gpu_memory is not None:
-            found["gpu_memory"] = options.gpu_memory
+        found = {name: value for name, value in asdict(options).items() if value is not None}
+        del found["workers"]  # another number of them gives the same model
         return found
 
     def train(
