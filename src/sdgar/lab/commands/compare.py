@@ -325,10 +325,6 @@ def _heeded(context: typer.Context, system: str) -> set[str]:
 def seeds_from(first: int, n: int) -> tuple[int, ...]:
     """Return n seeds, from ``first`` upwards."""
     if not 1 <= n <= _MOST_SEEDS:
-        raise UsageError(
-            f"--seeds must be at least 1, got {n}."
-            if n < 1
-            else f"--seeds must be at most {_MOST_SEEDS:,}, got {n:,}.",
-            code="no_seeds",
-        )
+        limit = "at least 1" if n < 1 else f"at most {_MOST_SEEDS:,}"
+        raise UsageError(f"--seeds must be {limit}, got {n:,}.", code="no_seeds")
     return tuple(range(first, first + n))
