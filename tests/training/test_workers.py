@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from torch.distributed import FileStore
 
 import sdgar
@@ -22,9 +21,8 @@ from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import ShardBlocks, Without, hold
 from sdgar.scale.training import VALID_SHARE
 
-from .workers import CHUNK, SHAPE, SMALL, Task, bytes_of, model_of, run_together
+from .workers import CHUNK, OPTIONS, SHAPE, SMALL, Task, bytes_of, model_of, run_together
 
-OPTIONS = {"ram": 1 << 30, "together": 3, "test_users": 20}
 exhaustive = pytest.mark.exhaustive
 
 
@@ -50,17 +48,6 @@ def by_one(shards, tmp_path_factory):
     return bytes_by_one
 
 
-def task_of(shards, out, system, **more):
-    return Task(
-        shards=shards.folder,
-        out=out,
-        system=system,
-        settings=SMALL[system],
-        options=OPTIONS,
-        **more,
-    )
-
-
 @pytest.mark.parametrize(
     ("system", "count", "here"),
     [
@@ -75,7 +62,7 @@ def task_of(shards, out, system, **more):
 def test_any_number_of_workers_gives_the_bytes_of_one_process(
     shards, by_one, system, count, here, tmp_path
 ):
-    said = run_together(task_of(shards, tmp_path / "run", system, here=here), count)
+    said = run_together(Task(shards.folder, tmp_path / "run", system, here=here), count)
     assert all(text.startswith("sent") for text in said.values()), said
     assert bytes_of(tmp_path / "run") == by_one(system)
     assert list(tmp_path.iterdir()) == [tmp_path / "run"]
@@ -84,7 +71,7 @@ def test_any_number_of_workers_gives_the_bytes_of_one_process(
 @exhaustive
 @pytest.mark.parametrize("epochs", [1, 2, 3])
 def test_a_run_that_three_workers_began_goes_on_with_two(shards, by_one, epochs, tmp_path):
-    begun = task_of(shards, tmp_path / "run", "SDSoftmax", stop_after=epochs)
+    begun = Task(shards.folder, tmp_path / "run", "SDSoftmax", stop_after=epochs)
     said = run_together(begun, 3)
     assert said[0].startswith("stopped: stopped by SIGTERM")
     assert said[1].startswith("sent")
@@ -94,7 +81,7 @@ def test_a_run_that_three_workers_began_goes_on_with_two(shards, by_one, epochs,
 
 @pytest.mark.parametrize(("number", "block"), [(1, 7), pytest.param(0, 5, marks=exhaustive)])
 def test_a_run_goes_on_after_a_worker_was_killed(shards, by_one, number, block, tmp_path):
-    begun = task_of(shards, tmp_path / "run", "SDSoftmax", killed_at={number: block})
+    begun = Task(shards.folder, tmp_path / "run", "SDSoftmax", killed_at={number: block})
     said = run_together(begun, 3)
     assert number not in said
     assert {text.partition(":")[0] for text in said.values()} == {"worker_lost"}
@@ -105,29 +92,21 @@ def test_a_run_goes_on_after_a_worker_was_killed(shards, by_one, number, block, 
 
 
 def test_the_first_worker_reports_the_error_of_another(shards, tmp_path):
-    said = run_together(task_of(shards, tmp_path / "run", "BPR", broken=1), 2)
+    said = run_together(Task(shards.folder, tmp_path / "run", "BPR", broken=1), 2)
     assert said[0].startswith("worker_lost: worker 0 cannot continue: worker 1: the disk is full.")
     assert said[1] == "unwritable: the disk is full."
 
 
-def test_workers_with_other_settings_are_refused_before_anything_is_written(shards, tmp_path):
-    said = run_together(task_of(shards, tmp_path / "run", "BPR", others={1: {"seed": 7}}), 2)
-    for text in said.values():
-        assert text.startswith("workers_differ")
-        assert "seed is 0 for worker 0 and 7 for worker 1." in text
-    assert not list(tmp_path.iterdir())
-
-
-def test_workers_with_other_data_and_another_version_are_refused(shards, tmp_path):
+def test_workers_that_differ_are_refused_before_anything_is_written(shards, tmp_path):
     other = Shards.write(generate(SHAPE, seed=4), tmp_path / "other", 7)
-    task = task_of(
-        shards, tmp_path / "run", "BPR", elsewhere={1: other.folder}, versions={1: "9.9"}
-    )
-    said = run_together(task, 2)
-    for text in said.values():
+    second = {"settings": {"seed": 7}, "shards": other.folder, "version": "9.9"}
+    for text in run_together(
+        Task(shards.folder, tmp_path / "run", "BPR", second=second), 2
+    ).values():
         assert text.startswith("workers_differ")
         assert f"data is {shards.digest!r} for worker 0 and {other.digest!r} for worker 1" in text
         assert f"sdgar is {sdgar.__version__!r} for worker 0 and '9.9' for worker 1" in text
+        assert "seed is 0 for worker 0 and 7 for worker 1." in text
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
@@ -139,7 +118,7 @@ def test_a_run_goes_on_after_a_kill_at_any_moment(shards, by_one, seed, count, t
     rng = random.Random(100 * count + seed)
     number, block, later = rng.randrange(count), rng.randint(1, 8), rng.uniform(0.001, 0.03)
     mishap = {"killed_at": {number: block}, "later": later}
-    begun = task_of(shards, tmp_path / "run", "SDSoftmax", **mishap)
+    begun = Task(shards.folder, tmp_path / "run", "SDSoftmax", **mishap)
     assert number not in run_together(begun, count)
     if not begun.out.exists():  # it is whole if a worker was killed after the last batch
         left = partial_of(begun.out).exists()
@@ -169,12 +148,11 @@ def test_the_command_starts_workers_that_give_the_bytes_of_one_process(shards, b
 
 def test_the_bytes_that_are_sent_follow_the_formula(shards, tmp_path):
     """A visit takes 4 D + 8 (P + N) + 16 bytes; all send as many visits as the worker with most."""
-    settings = SMALL["SDSoftmax"] | {
+    settings = {
         "epochs": 2, "batch_size": 4096, "sampler__positives_per_visit": 2, "n_negatives": 5,
         "item_memory": 0,
     }  # fmt: skip
-    task = replace(task_of(shards, tmp_path / "run", "SDSoftmax", here=1), settings=settings)
-    said = run_together(task, 2)
+    said = run_together(Task(shards.folder, tmp_path / "run", "SDSoftmax", settings, here=1), 2)
     test = hold(shards, users=OPTIONS["test_users"], share=TEST_SHARE, seed=0)
     train = Without(shards, test.rows_E)
     valid = hold(train, users=5000, share=VALID_SHARE, seed=0, stream=Stream.SPLIT_VALID)
@@ -199,4 +177,3 @@ def test_one_process_has_everything_and_sends_nothing():
     alone.send(do="run_epoch")
     alone.meet()
     assert [alone.owns(shard) for shard in range(3)] == [True] * 3
-    assert alone.share({"x": torch.ones(2)})["x"].tolist() == [1, 1]

@@ -45,6 +45,8 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "BPR": {"dim": 4, "epochs": 4, "early_stopping__every": 2, "batch_size": 64},
 }  # fmt: skip
+OPTIONS = {"ram": 1 << 30, "together": 3, "test_users": 20}
+"""The options of runs by several processes, and of runs that are compared with them."""
 _LONG = 300
 """The seconds after which a test gives up."""
 
@@ -80,15 +82,15 @@ def run_whole_and_resumed(make: Callable[[], Any], shards: Shards, folder: Path,
     return result
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Task:
     """What each process is to do, and what happens to one of them."""
 
     shards: Path
     out: Path
     system: str
-    settings: dict[str, Any]
-    options: dict[str, Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings that are not those of ``SMALL``."""
     resume: bool = False
     here: int | None = None
     """How many processes are on one machine, one after the other; None if all are."""
@@ -100,12 +102,8 @@ class Task:
     """The seconds from the first batch of that block until it is killed."""
     broken: int | None = None
     """The process whose disk is full."""
-    others: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """Different settings of a process."""
-    elsewhere: dict[int, Path] = field(default_factory=dict)
-    """Different shards of a process."""
-    versions: dict[int, str] = field(default_factory=dict)
-    """The version of sdgar of a process that is not that of all."""
+    second: dict[str, Any] = field(default_factory=dict)
+    """Different settings, shards and version of sdgar of the process with the number 1."""
 
 
 def run_together(task: Task, count: int) -> dict[int, str]:
@@ -163,23 +161,22 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
     store = FileStore(str(place), count)
     together = workers.meet_at(store, number, count, machine=machine, seconds=60)
     _mishaps(task, number)
-    settings = task.settings | task.others.get(number, {})
-    model = getattr(sdgar, task.system)(**settings)
-    shards, options = Shards.open(task.elsewhere.get(number, task.shards)), dict(task.options)
-    run.__version__ = task.versions.get(number, run.__version__)
+    own = task.second if number == 1 else {}
+    model = model_of(task.system, **task.settings | own.get("settings", {}))
+    shards = Shards.open(own.get("shards", task.shards))
+    run.__version__ = own.get("version", run.__version__)
     calls = []
 
     def stop() -> Any:
         calls.append(True)
         return SIGTERM if len(calls) == task.stop_after else None
 
-    every = {"checkpoint_every": options.pop("checkpoint_every", 0.0)}
     if number:
-        follow_run(model, shards, out=task.out, workers=together, **options)
+        follow_run(model, shards, out=task.out, workers=together, **OPTIONS)
     else:
         run_shards(
             model, shards, out=task.out, workers=together, stop=stop, resume=task.resume,
-            **options, **every,
+            checkpoint_every=0.0, **OPTIONS,
         )  # fmt: skip
     workers.leave()
     return f"sent {together.sent}"

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -33,7 +32,7 @@ from sdgar.engines.protocol import Coverage, Engine, EpochStats
 from sdgar.maths.rng import Permutation, Stream, sort_keys
 from sdgar.samplers.alias import AliasTables
 from sdgar.scale.block_system import generator_of, with_new_users, with_users, without_users
-from sdgar.scale.shared_engine import SharedCpuEngine, SharedItems
+from sdgar.scale.shared_engine import GENERATOR_TABLES, SharedCpuEngine, SharedItems
 from sdgar.scale.users import Arrays, UserStore
 from sdgar.scale.workers import ALONE, Workers
 
@@ -144,7 +143,7 @@ class BlockEngine:
         self._refit_epoch, self._drawn = epoch, None
         health = self._items_follow(epoch)
         if self._shared is not None and self._generator is not None:
-            self._shared.spread_generator(self._generator)
+            self._shared.spread(self._generator, *GENERATOR_TABLES)
         return health
 
     def _items_follow(self, epoch: int) -> Health:
@@ -161,7 +160,7 @@ class BlockEngine:
         """Do what the first worker does, which has sent the order."""
         steps: dict[str, Callable[..., Any]] = {
             "run_epoch": self.run_epoch, "refit": self.refit, "state": self.state,
-            "load_state": partial(self.load_state, {}),
+            "restore": self._restore,
         }  # fmt: skip
         steps[do](**order)
 
@@ -201,15 +200,21 @@ class BlockEngine:
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what ``state`` returned, which the first worker alone has."""
-        self._workers.send(do="load_state")
-        of_all = {name: state[f"optimizer.{name}"] for name in ("steps", "users") if state}
-        of_all = self._workers.share(of_all)
-        self._steps_done, self._drawn = int(of_all["steps"]), None
-        if self._steps_done:
+        parts = host.StateParts.of(state)
+        steps, users = int(parts.optimizer["steps"]), parts.optimizer["users"].tolist()
+        self._workers.send(do="restore", steps=steps, users=users)
+        self._restore(steps, users, parts)
+
+    def _restore(
+        self, steps: int, users: list[list[int]], parts: host.StateParts | None = None
+    ) -> None:
+        """Return to a count of steps and to stored users; the first worker has the items too."""
+        self._steps_done, self._drawn = steps, None
+        if steps:
             self._forget_first()
-        self._users.load_state(of_all["users"])
-        if self._workers.leads:
-            self._load_items(host.StateParts.of(state))
+        self._users.load_state(torch.tensor(users))
+        if parts is not None:
+            self._load_items(parts)
         if self._shared is not None:
             self._shared.spread(self._generator)
 

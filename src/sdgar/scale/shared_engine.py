@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from sdgar.scale.workers import Workers
 
 _MODEL_TABLES = ("item_ID", "bias_I")
-_GENERATOR_TABLES = ("bin_KI", "y_IK")
+GENERATOR_TABLES = ("bin_KI", "y_IK")
+"""The tables of the items of a generator."""
 _FACTORS = ("count_V", "item_e", "slope_e", "u_VD", "loss_V", "effective_V", "answered_V")
 """The arrays in which the processes of a machine exchange the visits of a batch."""
 _EXTRA_NUMBERS = 4
@@ -64,7 +65,7 @@ class SharedItems:
         tables |= {name: one.detach().numpy() for name, one in of_model.items() if one is not None}
         if generator is not None:
             values = generator.item_of.bin_RN.numpy(), generator.y_IK.numpy()
-            tables |= dict(zip(_GENERATOR_TABLES, values, strict=True))
+            tables |= dict(zip(GENERATOR_TABLES, values, strict=True))
         shapes = {name: (table.shape, table.dtype) for name, table in tables.items()}
         self.shared = SharedArrays(workers, shapes)
         """The memory that the workers of a machine share."""
@@ -85,15 +86,19 @@ class SharedItems:
         with self.shared.watched(), cores.torch_threads(most):
             yield
 
-    def spread(self, generator: Decomposable | None) -> None:
-        """Copy the tables of the first worker, and the items of its generator, to all workers."""
-        self._draw_from_shared(generator)
-        self.workers.spread(self.shared.arrays.values())
+    def spread(self, generator: Decomposable | None, *names: str) -> None:
+        """Copy the tables of these names, or all, of the first worker to all workers.
 
-    def spread_generator(self, generator: Decomposable) -> None:
-        """Copy the items of the first worker's generator to all workers."""
-        self._draw_from_shared(generator)
-        self.workers.spread(self.shared.arrays[name] for name in _GENERATOR_TABLES)
+        Its generator and theirs draw from the shared tables then.
+        """
+        arrays = self.shared.arrays
+        if generator is not None:
+            bin_KI, y_IK = (torch.from_numpy(arrays[name]) for name in GENERATOR_TABLES)
+            if self.workers.leads:
+                bin_KI.copy_(generator.item_of.bin_RN)
+                y_IK.copy_(generator.y_IK)
+            generator.share_items(AliasTables(bin_KI), y_IK)
+        self.workers.spread(arrays[name] for name in names or arrays)
 
     def in_place_of(self, scratch: Scratch) -> Scratch:
         """Return the arrays that threads exchange, with factors that all processes see."""
@@ -103,16 +108,6 @@ class SharedItems:
             self._factors = SharedArrays(self.workers, shapes)
             self._visits = len(scratch.count_V)
         return scratch._replace(**self._factors.arrays)
-
-    def _draw_from_shared(self, generator: Decomposable | None) -> None:
-        """Move the items of a generator to the shared memory."""
-        if generator is None:
-            return
-        bin_KI, y_IK = (torch.from_numpy(self.shared.arrays[name]) for name in _GENERATOR_TABLES)
-        if self.workers.leads:
-            bin_KI.copy_(generator.item_of.bin_RN)
-            y_IK.copy_(generator.y_IK)
-        generator.share_items(AliasTables(bin_KI), y_IK)
 
 
 class SharedCpuEngine(FusedCpuEngine):

@@ -27,8 +27,6 @@ from sdgar.scale.shared_memory import place
 
 _CHECKS, _CHECK_SECONDS = 20, 0.1
 """How often the error of a lost worker is read, and the seconds between."""
-_ORDER_BYTES = 1 << 12
-"""The bytes of an order of the first worker."""
 _gather: Any = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 """The newer name, where torch has it; the older one is deprecated there."""
 _FAILED = "failed"
@@ -145,31 +143,17 @@ class Workers:
     def send(self, **order: Any) -> None:
         """Send an order to the processes that follow; only the first process does."""
         if self.count > 1 and self.leads:
-            text = json.dumps(order).encode()
-            self._broadcast(torch.tensor(list(text.ljust(_ORDER_BYTES)), dtype=torch.uint8))
+            text = torch.frombuffer(bytearray(json.dumps(order).encode()), dtype=torch.uint8)
+            self._broadcast(torch.tensor(len(text)))
+            self._broadcast(text)
 
     def receive(self) -> dict[str, Any]:
         """Return the next order of the first process."""
-        text = torch.zeros(_ORDER_BYTES, dtype=torch.uint8)
+        size = torch.tensor(0)
+        self._broadcast(size)
+        text = torch.zeros(int(size), dtype=torch.uint8)
         self._broadcast(text)
         return dict(json.loads(text.numpy().tobytes()))
-
-    def share(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tensors of the first process."""
-        if self.count == 1:
-            return dict(tensors)
-        about: dict[str, Any] = {
-            name: [str(one.dtype), list(one.shape)] for name, one in tensors.items()
-        }
-        self.send(**about)
-        about = about if self.leads else self.receive()
-        shared = {}
-        for name, (dtype, shape) in about.items():
-            kind = getattr(torch, dtype.removeprefix("torch."))
-            one = tensors[name].contiguous() if self.leads else torch.empty(shape, dtype=kind)
-            self._broadcast(one)
-            shared[name] = one
-        return shared
 
     def agree(self, identity: Mapping[str, Any]) -> None:
         """Raise if the identity of a run is another for one of the processes; name what differs."""
