@@ -198,29 +198,27 @@ class ShardedTraining:
         )
         """The settings and the log."""
         self._shards, self._how = shards, how
-        on_gpu = (GpuBlockEngine.name, GpuBlockEngine.of_block.name)
-        self._on_gpu = estimator.engine in on_gpu or self.training.device.type == "cuda"
-        self._kind: type[BlockEngine] = GpuBlockEngine if self._on_gpu else BlockEngine
-        names, several = (self._kind.name, self._kind.of_block.name), how.workers.count
-        for is_wrong, why in (
-            (
-                estimator.engine not in ("auto", *names),
-                f"shards are trained on by {names[1]} here, and engine is {estimator.engine}. "
-                "Leave it out.",
-            ),
-            (
-                self._on_gpu and several > 1,
+        of_gpu = (GpuBlockEngine.name, GpuBlockEngine.of_block.name)
+        on_gpu = estimator.engine in of_gpu or self.training.device.type == "cuda"
+        self._kind: type[BlockEngine] = GpuBlockEngine if on_gpu else BlockEngine
+        wrong, kind, several = "", self._kind.of_block.name, how.workers.count
+        if estimator.engine not in ("auto", self._kind.name, kind):
+            wrong = (
+                f"shards are trained on by {kind} here, and engine is {estimator.engine}. "
+                "Leave it out."
+            )
+        elif on_gpu and several > 1:
+            wrong = (
                 f"{several} workers train together on CPUs only. Use one process for the GPU, or "
-                'device="cpu".',
-            ),
-            (
-                how.on_gpu and not self._on_gpu,
+                'device="cpu".'
+            )
+        elif how.on_gpu and not on_gpu:
+            wrong = (
                 'users can wait on the GPU only if it trains them. Use device="cuda", or set '
-                "on_gpu to False.",
-            ),
-        ):
-            if is_wrong:
-                raise UsageError(why, code="not_covered")
+                "on_gpu to False."
+            )
+        if wrong:
+            raise UsageError(wrong, code="not_covered")
 
     @cached_property
     def everything(self) -> Interactions:

@@ -141,11 +141,7 @@ class UsersOnDisk(UserStore):
         try:
             return dict(map_tensors(path))
         except (OSError, ValueError) as error:
-            raise ArtifactError(
-                f"{path} cannot be read ({error}), so the run cannot resume from its last "
-                "checkpoint. Start over with --overwrite.",
-                code="damaged",
-            ) from error
+            raise _lost(path, f"cannot be read ({error})") from error
 
     def put(self, shard: int, kind: str, arrays: Arrays) -> None:
         """Write the next version of a shard's arrays, if this process owns the shard."""
@@ -189,13 +185,9 @@ class UsersOnDisk(UserStore):
             if version > 0
         }
         self._states.append(dict(self._now))
-        missing = [self._path(*key, v) for key, v in self._now.items()]
-        if gone := [path for path in missing if not path.exists()]:
-            raise ArtifactError(
-                f"{gone[0]} is missing, so the run cannot resume from its last checkpoint. Start "
-                "over with --overwrite.",
-                code="damaged",
-            )
+        for key, version in self._now.items():
+            if not (path := self._path(*key, version)).exists():
+                raise _lost(path, "is missing")
         for shard in range(self._n_shards):
             for kind in KINDS:
                 self._prune(shard, kind)
@@ -216,3 +208,11 @@ class UsersOnDisk(UserStore):
 
     def _path(self, shard: int, kind: str, version: int) -> Path:
         return self._folder / f"{kind}-{shard:05d}-{version:09d}.safetensors"
+
+
+def _lost(path: Path, why: str) -> ArtifactError:
+    return ArtifactError(
+        f"{path} {why}, so the run cannot resume from its last checkpoint. Start over with "
+        "--overwrite.",
+        code="damaged",
+    )

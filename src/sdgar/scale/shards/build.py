@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from sdgar.data import feedback
@@ -171,8 +170,6 @@ class _Build:
                 f"there are {len(items):,} items, and at most {_MOST_ITEMS:,} can be numbered.",
                 code="too_many_items",
             )
-        if items.dtype == pl.String:
-            return Ids(items.to_numpy().astype(object))
         return Ids(items.to_numpy())
 
     def _merge(self, rows: RowsByShard, items: Ids) -> list[_Part]:

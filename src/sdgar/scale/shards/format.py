@@ -246,7 +246,10 @@ def read_manifest(folder: Path, *, verify: bool) -> tuple[Manifest, str]:
             table["shards"] = tuple(read_record(path, ShardRecord, part) for part in listed)
         case _:
             raise DamagedError(path, "it does not say what the shards hold")
-    table["account"] = _account(path, table.get("account"))
+    try:
+        table["account"] = read_record(path, RowAccount, table.get("account"))
+    except AssertionError as error:
+        raise DamagedError(path, f"its account is wrong: {error}") from error
     found = read_record(path, Manifest, table)
     if found.hash != HASH:
         raise DamagedError(path, f"its users lie in shards by {found.hash!r}, which is new")
@@ -291,10 +294,3 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
         )
     sealed.check_seal(path, sealed_table)
     return table
-
-
-def _account(path: Path, table: Any) -> RowAccount:
-    try:
-        return read_record(path, RowAccount, table)
-    except AssertionError as error:
-        raise DamagedError(path, f"its account is wrong: {error}") from error
