@@ -41,7 +41,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.merge import merge
 from sdgar.data.synthetic import synthetic
 from sdgar.lab import paper
-from sdgar.lab.paper.measurements import Piece, is_kept, ledger, measured_line
+from sdgar.lab.paper.measurements import Piece, ledger, measured_line, name_of
 from sdgar.systems.make import estimator_from_params
 from sdgar.systems.recipe import recipe_of
 from sdgar.training.fitting import Fit
@@ -286,7 +286,7 @@ def run_paper(data: Path, out: Path, processes: int, names: list[str]) -> None:
             todo += [
                 (piece.epochs, name, number)
                 for number, piece in enumerate(_pieces(name, data))
-                if not is_kept(kept, piece)
+                if kept.find(name_of(piece.key)) is None
             ]
     jobs = [(name, number) for _, name, number in sorted(todo, reverse=True)]
     for line in answers(partial(_piece, data), jobs, processes):

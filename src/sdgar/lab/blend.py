@@ -103,17 +103,13 @@ def blend(
 
 
 def _require_alike(first: Recommender, second: Recommender) -> None:
-    one, other = (
-        {
-            "users": m.users.values,
-            "items": m.items.values,
-            "numbers of rows": m.history.indptr_U1,
-            "rows": m.history.items_E,
-        }
-        for m in (first, second)
-    )
-    for what, values in one.items():
-        if not np.array_equal(values, other[what]):
+    for what, one, other in (
+        ("users", first.users.values, second.users.values),
+        ("items", first.items.values, second.items.values),
+        ("numbers of rows", first.history.indptr_U1, second.history.indptr_U1),
+        ("rows", first.history.items_E, second.history.items_E),
+    ):
+        if not np.array_equal(one, other):
             raise UsageError(
                 f"the two models have different {what}. Train both on the same events.",
                 code="other_data",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any
 
 import numpy as np
@@ -322,11 +322,8 @@ def _over_runs(runs: Sequence[Measured], metric: str) -> Report:
 
 
 def _by_fold(runs: Sequence[Measured]) -> list[list[Measured]]:
-    """Return the runs of each fold."""
-    folds: dict[int, list[Measured]] = {}
-    for run in runs:
-        folds.setdefault(run.fold, []).append(run)
-    return list(folds.values())
+    """Return the runs of each fold, which stand together."""
+    return [list(fold) for _, fold in groupby(runs, lambda run: run.fold)]
 
 
 def _total(counts: Sequence[Counts]) -> Counts:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sdgar.arguments import one_of
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits import Split
 from sdgar.errors import UsageError, unknown_name
@@ -58,8 +59,7 @@ class Conditions:
 
     def __post_init__(self) -> None:
         """Raise if the comparison would not be fair."""
-        if self.protocol not in PROTOCOLS:
-            raise unknown_name("protocol", self.protocol, PROTOCOLS)
+        one_of("protocol", self.protocol, PROTOCOLS)
         if not self.seeds:
             raise UsageError("a comparison needs at least 1 seed, got none.", code="no_seeds")
         for seed in self.seeds:
@@ -120,11 +120,10 @@ class Conditions:
 
     def evaluate(self, estimator: Estimator, fold: Split) -> Report:
         """Measure a fitted system on the test rows of a fold."""
-        if self.metrics is None:
-            return estimator.evaluate(fold.held_out, ks=self.lists, histories=fold.histories)
         new_I = newest(fold.train)
         return estimator.evaluate(
             fold.held_out,
+            ks=self.lists,
             histories=fold.histories,
             metrics=self.measured,
             facts=self.facts,
@@ -215,8 +214,7 @@ def candidates_of(
     """
     systems = [name.strip() for name in names.split(",") if name.strip()]
     for name in systems:
-        if name not in SYSTEMS:
-            raise unknown_name("system", name, SYSTEMS)
+        one_of("system", name, tuple(SYSTEMS))
     known = {name: list(recipe_of(SYSTEMS[name]()).settings) for name in systems}
     for key in settings:
         system, dot, name = key.rpartition(".")

@@ -10,9 +10,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from sdgar.arguments import one_of
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.synthetic import PRESETS, Shape
-from sdgar.errors import ResourceError, UsageError, unknown_name
+from sdgar.errors import ResourceError, UsageError
 
 _RATINGS = ("user", "item", "rating", "time")
 _ABOVE_4 = 4.5
@@ -146,9 +147,7 @@ DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
 
 def find(name: str) -> Dataset:
     """Look up a data set by its name."""
-    if name not in DATASETS:
-        raise unknown_name("dataset", name, DATASETS)
-    return DATASETS[name]
+    return DATASETS[one_of("dataset", name, tuple(DATASETS))]
 
 
 def download(dataset: Dataset, folder: Path) -> Path:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from sdgar._version import __version__
+from sdgar.arguments import one_of
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
-from sdgar.errors import UsageError, unknown_name
+from sdgar.errors import UsageError
 from sdgar.evaluation.measures import DEFINITIONS, check_metric
 from sdgar.evaluation.report import Report
 from sdgar.recommend.evaluating import among_cold
@@ -162,8 +163,7 @@ def run(
 
 def _require_possible(estimator: Estimator, rows: RunData, protocol: str, replace_if: str) -> None:
     """Raise, before anything is trained, if the rows do not go with the protocol or the system."""
-    if protocol not in PROTOCOLS:
-        raise unknown_name("protocol", protocol, PROTOCOLS)
+    one_of("protocol", protocol, PROTOCOLS)
     if rows.everything is not None and protocol == "paper":
         raise UsageError(
             "the paper's protocol is for comparing with its tables, and chooses its epoch on the "
@@ -223,8 +223,7 @@ def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
 
 def check_settings(estimator: Estimator, protocol: str = "validated") -> None:
     """Raise if parts or settings are wrong, as far as is known before a long read of data."""
-    if protocol not in PROTOCOLS:
-        raise unknown_name("protocol", protocol, PROTOCOLS)
+    one_of("protocol", protocol, PROTOCOLS)
     recipe = recipe_of(estimator)
     loop_of(recipe, protocol)
     recipe.check()

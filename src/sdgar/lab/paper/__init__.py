@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sdgar.errors import unknown_name
+from sdgar.arguments import one_of
 from sdgar.lab.paper.accuracy import SENSITIVITY, TABLE1, TABLE2, TREND
 from sdgar.lab.paper.measurements import Experiment, PaperOptions, measured
 from sdgar.lab.paper.seconds import BY_ITEMS, TIME
@@ -23,11 +23,8 @@ EXPERIMENTS = {one.name: one for one in (TABLE1, TABLE2, TREND, TIME, BY_ITEMS, 
 
 def named(name: str) -> list[Experiment]:
     """Return the experiment of that name, or all of them."""
-    if name == "all":
-        return list(EXPERIMENTS.values())
-    if name not in EXPERIMENTS:
-        raise unknown_name("experiment", name, ("all", *EXPERIMENTS))
-    return [EXPERIMENTS[name]]
+    one_of("experiment", name, ("all", *EXPERIMENTS))
+    return [one for one in EXPERIMENTS.values() if name in ("all", one.name)]
 
 
 def run(

@@ -105,15 +105,15 @@ def measured(wanted: Sequence[Piece], path: Path, device: str, work: Work) -> li
     """
     with ledger(path) as lines:
         for one in wanted:
-            line, label = lines.find(_name(one.key)), "before"
+            line, label = lines.find(name_of(one.key)), "before"
             if line is None:
                 work.require_going()
                 loop = FitOptions(epochs=one.epochs, early_stopping=False)
                 line, label = measured_line(one, device, work.begin(one.label, loop)), "done"
                 lines.add(line)
             work.end(label, f"{one.label}: {line['seconds']:.1f} s")
-        found = {_name(line["key"]): line for line in lines}
-    own = {_name(one.key): _anywhere(one.key) for one in wanted}
+        found = {name_of(line["key"]): line for line in lines}
+    own = {name_of(one.key): _anywhere(one.key) for one in wanted}
     other = (
         n for n, line in found.items() if n not in own and _anywhere(line["key"]) in own.values()
     )
@@ -129,15 +129,10 @@ def ledger(path: Path) -> Ledger[str]:
     def key_of(line: Row) -> str:
         match line:
             case {"key": dict(), "values": dict(), "seconds": int() | float(), "made_on": dict()}:
-                return _name(line["key"])
+                return name_of(line["key"])
         raise DamagedError(path, "a line does not describe a measurement")
 
     return Ledger(path, format=FORMAT, what="measurements of sdgar paper", key_of=key_of)
-
-
-def is_kept(found: Ledger[str], one: Piece) -> bool:
-    """Return whether a measurement has a line already."""
-    return found.find(_name(one.key)) is not None
 
 
 def measured_line(one: Piece, device: str, on_epoch: OnPhase) -> dict[str, Any]:
@@ -173,13 +168,14 @@ def _in_words(name: str, value: Any) -> str:
     return str(value)
 
 
-def _name(key: dict[str, Any]) -> str:
+def name_of(key: dict[str, Any]) -> str:
+    """Return the text by which the line of a measurement is found."""
     return json.dumps(key, sort_keys=True)
 
 
 def _anywhere(key: dict[str, Any]) -> str:
     """Return the key without its device; a training, whose result is the same, has none in it."""
-    return _name({**key, "device": None} if "device" in key else key)
+    return name_of({**key, "device": None} if "device" in key else key)
 
 
 _WHOLE = 2**16 - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,13 +101,11 @@ def legend_below(figure: Figure, marks: Sequence[tuple[str, str, str, str]]) -> 
 
 def by_device(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """Return the rows of each machine."""
-    found: dict[str, list[Row]] = {}
+    found = defaultdict[str, list[Row]](list)
     for row in rows:
-        made = row["made_on"]
-        name = made["device"].removeprefix("NVIDIA ")
-        if made["device"].endswith("CPU"):
-            name = f"{made['threads']} CPU cores"
-        found.setdefault(name, []).append(row)
+        device, threads = row["made_on"]["device"], row["made_on"]["threads"]
+        is_cpu = device.endswith("CPU")
+        found[f"{threads} CPU cores" if is_cpu else device.removeprefix("NVIDIA ")].append(row)
     return found
 
 
