@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -18,46 +17,30 @@ import torch
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks/ is not there")
 
-CASES = {
-    "answers": (),
-    "answers index": (),
-    "beside_als": (),
-    "beside_eager cml": (),
-    "beside_eager fields": (),
-    "command": (),
-    "cpu": (),
-    "scale": (),
-    "scale items": (),
-    "diversity": (),
-    "evaluation": ("--repeats", "1"),
-    "exports": (),
-    "first_use": (),
-    "evaluation fold-in": (),
-    "reading": (),
-    "sampling": (),
-    "sampling proposals": (),
-    "peers seconds": ("--users", "50"),
-    "peers accuracy": (),
-    "peers curves": (),
-    "gpu": (),
-    "memory seconds": (),
-    "memory parts": (),
-    "memory items": (),
-    "new_items": (),
-    "memory_on_disk": (),
-    "turns": ("--before", str(BENCHMARKS.parent / "src")),
-    "two_versions": ("--before", str(BENCHMARKS.parent / "src")),
-    "reach": ("--before", str(BENCHMARKS.parent / "src")),
-    "before_and_now": ("--before", str(BENCHMARKS.parent / "src")),
-    "sequences": ("--before", str(BENCHMARKS.parent / "src")),
-    "serving": (),
-    "shards": (),
-    "sharded_training": (),
-    "sharded_gpu": (),
-    "ranks": (),
-    "recommend_all": (),
-    "kills": (),
+MODES = {
+    "answers": ("", "index"),
+    "beside_eager": ("cml", "fields"),
+    "evaluation": ("", "fold-in"),
+    "memory": ("seconds", "parts", "items"),
+    "peers": ("seconds", "accuracy", "curves"),
+    "sampling": ("", "proposals"),
+    "scale": ("", "items"),
 }
+"""What the first word of some scripts may be."""
+SHARED = {"common", "grids", "table_templates", "trainers"}
+ALONE = {"accuracy", "busy_neighbour", "cluster_cost", "digests", "nights", "tables"}
+"""The scripts that have separate tests."""
+CASES = [
+    f"{script} {mode}".strip()
+    for script in sorted({path.stem for path in BENCHMARKS.glob("*.py")} - SHARED - ALONE)
+    for mode in MODES.get(script, ("",))
+]
+WORDS = {"evaluation": ("--repeats", "1"), "peers seconds": ("--users", "50")}
+WORDS |= dict.fromkeys(
+    ("before_and_now", "reach", "sequences", "turns", "two_versions"),
+    ("--before", str(BENCHMARKS.parent / "src")),
+)
+"""More words of some cases."""
 NEEDS = {
     "answers index": "faiss",
     "sampling proposals": "faiss",
@@ -121,9 +104,9 @@ def test_a_benchmark_runs_and_writes_its_report(case, script, monkeypatch, tmp_p
     pytest.importorskip(NEEDS.get(case, "torch"))
     if case == "serving" and shutil.which("wrk") is None:
         pytest.skip("wrk is not installed (Debian's package wrk)")
-    name, *words = case.split()
+    (name, *words), more = case.split(), WORDS.get(case, ())
     report = tmp_path / "report.json"
-    monkeypatch.setattr(sys, "argv", [name, *words, "--quick", "--json", str(report), *CASES[case]])
+    monkeypatch.setattr(sys, "argv", [name, *words, "--quick", "--json", str(report), *more])
     script(name).main()
     reported = json.loads(report.read_text())
     assert len(reported) > 3
@@ -135,20 +118,6 @@ def test_a_benchmark_runs_and_writes_its_report(case, script, monkeypatch, tmp_p
 def test_what_the_first_use_is_timed_by_runs(script, capsys):
     exec(script("cpu").FIRST_USE, {})
     assert set(json.loads(capsys.readouterr().out)) == {"import", "sdgar", "bpr"}
-
-
-def test_every_script_is_run_by_a_test():
-    shared = {"common", "grids", "table_templates", "trainers"}
-    alone = {
-        "accuracy",
-        "busy_neighbour",
-        "cluster_cost",
-        "digests",
-        "nights",
-        "tables",
-    }  # have separate tests
-    names = {path.stem for path in BENCHMARKS.glob("*.py")}
-    assert names == shared | alone | {case.split()[0] for case in CASES}
 
 
 def test_shards_are_made_up_without_files_of_events(script, tmp_path):
@@ -231,19 +200,19 @@ def test_draws_can_be_drawn(script, tmp_path):
     assert (tmp_path / "draws.png").stat().st_size > 1000
 
 
-def searched_baselines(grids, path: Path) -> Path:
-    """A report of the search in which the last setting that was tried is the best of its row."""
+@pytest.fixture
+def grids(script, monkeypatch, tmp_path):
+    """The grids, with a search in which the last setting that was tried is the best of its row."""
+    grids, path = script("grids"), tmp_path / "search.jsonl"
     lines = [job | {"valid": place / 1000} for place, job in enumerate(grids.baselines())]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    monkeypatch.setattr(grids, "SEARCHED_BASELINES", path)
+    return grids
 
 
-def test_grids_name_systems_and_settings_that_there_are(script, monkeypatch, tmp_path):
+def test_grids_name_systems_and_settings_that_there_are(grids):
     from sdgar.systems.make import estimator_from_params
 
-    grids = script("grids")
-    report = searched_baselines(grids, tmp_path / "search.jsonl")
-    monkeypatch.setattr(grids, "SEARCHED_BASELINES", report)
     for name, grid in grids.GRIDS.items():
         jobs = grid()
         assert jobs, name
@@ -251,14 +220,9 @@ def test_grids_name_systems_and_settings_that_there_are(script, monkeypatch, tmp
             estimator_from_params(job["system"], job["settings"])
 
 
-def test_every_baseline_has_as_many_tries_and_the_best_of_each_goes_on(
-    script, monkeypatch, tmp_path
-):
-    grids = script("grids")
+def test_every_baseline_has_as_many_tries_and_the_best_of_each_goes_on(grids):
     assert {len(tried) for _, tried in grids.TRIES.values()} == {12}
     assert all(tried.count(one) == 1 for _, tried in grids.TRIES.values() for one in tried)
-    report = searched_baselines(grids, tmp_path / "search.jsonl")
-    monkeypatch.setattr(grids, "SEARCHED_BASELINES", report)
     final = [job for job in grids.baselines_final() if job["data"] == "douban"]
     wanted = [
         grids.job("douban", system, seed, "validated", **tried[-1])
@@ -266,35 +230,6 @@ def test_every_baseline_has_as_many_tries_and_the_best_of_each_goes_on(
         for seed in ((0, 1, 2) if system in ("elsa", "ials") else (0,))
     ]
     assert final == wanted
-
-
-BARE = """
-import sys
-for name in ("scipy", "polars", "safetensors", "sklearn"):
-    sys.modules[name] = None
-import accuracy
-accuracy.main(*sys.argv[1:])
-"""
-
-
-def test_baselines_are_searched_and_measured_without_polars_and_scikit_learn(script, tmp_path):
-    grids, folder = script("grids"), packed(tmp_path)
-    small = {"dim": 4, "device": "cpu"}
-    jobs = [
-        grids.job("citeulike", system, 0, protocol, **tried[-1] | {k: small[k] for k in keys})
-        for system, tried in grids.TRIES.values()
-        for keys in [small if "dim" in tried[-1] else ["device"]]
-        for protocol in ("valid", "validated")
-    ]
-    grid, out = tmp_path / "grid.jsonl", tmp_path / "out.jsonl"
-    grid.write_text("".join(json.dumps(job) + "\n" for job in jobs))
-    paths = {"PYTHONPATH": f"{BENCHMARKS}{os.pathsep}{BENCHMARKS.parent / 'src'}"}
-    words = [sys.executable, "-c", BARE, "run", str(folder), str(grid), str(out)]
-    subprocess.run(words, check=True, env=os.environ | paths)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [line.get("error") for line in lines] == [None] * len(jobs)
-    assert ["test" in line for line in lines] == [False, True] * (len(jobs) // 2)
-    assert all(0 < line["test" if "test" in line else "valid"] < 1 for line in lines)
 
 
 def test_every_data_set_is_packed_and_can_be_loaded_again(script, tmp_path):
@@ -337,7 +272,7 @@ def test_a_busy_neighbour_is_measured(script, monkeypatch, capsys):
     busy = script("busy_neighbour")
     monkeypatch.setattr(busy, "NEIGHBOURS", (0, 1))
     turns = {"sdgar": lambda threads: {"epochs": 1.0 / threads}}
-    monkeypatch.setattr(busy, "_all_started", lambda sources, quick: _given(turns))
+    monkeypatch.setattr(busy, "_all_started", lambda sources, quick: nullcontext(turns))
     rows = busy.measure(2, None)
     assert [(row["neighbours"], row["one_over_two"]) for row in rows] == [(0, 2.0), (1, 2.0)]
 
@@ -346,12 +281,6 @@ def test_contestants_answer_when_it_is_their_turn(script):
     busy = script("busy_neighbour")
     with busy.started("sdgar", BENCHMARKS.parent / "src", quick=True) as turn:
         assert set(turn(1)) == {"epochs", "refit", "ranking"}
-
-
-def _given(value):
-    from contextlib import nullcontext
-
-    return nullcontext(value)
 
 
 def test_pages_show_what_the_reports_hold(script):

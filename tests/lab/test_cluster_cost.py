@@ -30,19 +30,6 @@ def work(script):
     return script.Training(rows=8.0, users=4.0, items=3.0, dim=2, epochs=2, batch=4)
 
 
-def test_operations_are_counted_as_by_hand(script, work):
-    done = script.operations(work, script.Machines(cores=1, ram=1e9))
-    # 8 / 4 visits, and half of 3 more positives for each of 4 users; 32 negatives each.
-    assert work.visits == 2 + 1.5
-    assert work.entries == 8 + 32 * 3.5
-    assert done["score"] == 2 * work.entries * (4 * 2 + 2 * 64)
-    assert done["move"] == 2 * work.entries * 2 * 2
-    assert done["prepare"] == 2 * 64 * 8
-    assert done["systems"] == 3 * 50**3 / 3
-    assert work.pairs == 4 * (2 * 2**2 - 2)
-    assert done["pairs"] == 2 * work.pairs * (1 + 1)
-
-
 def test_hours_and_cost_follow_from_rates_and_machines(script, work):
     rates = dict.fromkeys(script.operations(work, script.Machines()), 1.0)
     one = script.Machines(cores=1, price=2.0, disk=1e30)

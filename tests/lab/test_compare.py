@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from dataclasses import replace
 from signal import SIGTERM
@@ -151,14 +150,6 @@ def test_a_folder_of_other_things_is_not_used(conditions, tmp_path):
     with pytest.raises(UsageError, match="not a comparison"):
         compare(candidates()[:1], conditions, out=tmp_path, overwrite=True)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_two_processes_cannot_write_to_one_comparison(conditions, tmp_path):
-    compare(candidates()[:1], conditions, out=tmp_path)
-    with (tmp_path / "results.jsonl").open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="another process"):
-            compare(candidates()[:1], conditions, out=tmp_path)
 
 
 def greedy(error: BaseException) -> MostPopular:

@@ -153,10 +153,11 @@ def test_another_setting_is_another_piece(folder):
             assert key not in others or "epochs" not in key.get("settings", {})
 
 
-def test_growth_is_the_exponent():
+def test_growth_is_an_exponent_and_a_straight_line_is_found():
     sizes = [1e4, 3e4, 1e5]
     assert seconds.growth(sizes, [2 * size**1.5 for size in sizes]) == pytest.approx(1.5)
-    assert seconds.growth(sizes, [7.0, 7.0, 7.0]) == pytest.approx(0)
+    assert seconds.straight([1.0, 2.0, 4.0], [5.0, 7.0, 11.0]) == pytest.approx((3, 2, 1))
+    assert seconds.straight([1.0, 2.0, 3.0], [1.0, 2.0, 1.0])[2] < 0.1
 
 
 def test_scaled_shapes_keep_their_proportions():
@@ -206,12 +207,6 @@ def test_numbers_of_users_are_packed_to_sixteen_bits():
     back_T = measurements.unpacked(measurements.packed(values_T))
     np.testing.assert_allclose(back_T, values_T, atol=0.51 / 65535)
     assert back_T[:2].tolist() == [0, 1]
-
-
-def test_a_straight_line_is_found():
-    a, b, fit = seconds.straight([1.0, 2.0, 4.0], [5.0, 7.0, 11.0])
-    assert (a, b, fit) == pytest.approx((3, 2, 1))
-    assert seconds.straight([1.0, 2.0, 3.0], [1.0, 2.0, 1.0])[2] < 0.1
 
 
 def test_what_another_device_left_is_shown_too(tmp_path):

@@ -13,7 +13,7 @@ import sdgar
 from sdgar.errors import ResourceError, UsageError
 from sdgar.scale.needs import Needs, gpu_needs
 from sdgar.scale.shards import Shards
-from sdgar.scale.training import OnShards, fit_shards, train_on_shards
+from sdgar.scale.training import OnShards, train_on_shards
 from sdgar.scale.workers import Workers
 
 CPU = torch.device("cpu")
@@ -81,19 +81,11 @@ def test_too_little_memory_is_refused_with_what_helps():
         Needs(1 << 60, 0, 0).require_within(None, 1, CPU)
 
 
-def test_what_does_not_go_together_is_refused(shards, tmp_path):
-    some = {"verbose": False}
-    with pytest.raises(UsageError, match="are trained on by fused-cpu here, and engine is eager"):
-        fit_shards(sdgar.BPR(engine="eager", device="cpu"), shards, **some)
-    with pytest.raises(UsageError, match="users can wait on the GPU only if it trains them"):
-        fit_shards(sdgar.BPR(device="cpu"), shards, users_on_gpu=True, **some)
-    how = OnShards(workers=Workers(machine_R=(0, 0)), work=tmp_path)
+def test_several_workers_train_on_cpus_unless_the_device_is_a_gpu(shards, tmp_path, monkeypatch):
+    several = OnShards(workers=Workers(machine_R=(0, 0)), work=tmp_path)
     with pytest.raises(UsageError, match="2 workers train together on CPUs only"):
-        train_on_shards(sdgar.BPR(engine="fused-gpu", device="cpu"), shards, how, **some)
-
-
-def test_several_workers_train_on_cpus_unless_the_device_is_a_gpu(monkeypatch):
+        train_on_shards(sdgar.BPR(engine="fused-gpu", device="cpu"), shards, several)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert OnShards().device("auto").type == "cuda"
-    assert OnShards(workers=Workers(machine_R=(0, 0))).device("auto").type == "cpu"
-    assert OnShards(workers=Workers(machine_R=(0, 0))).device("cuda").type == "cuda"
+    assert several.device("auto").type == "cpu"
+    assert several.device("cuda").type == "cuda"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import sdgar
 from sdgar.data.synthetic import generate
@@ -44,15 +43,11 @@ def test_users_in_memory_and_in_files_give_the_same_bytes(shards, system, tmp_pa
     assert found[0] == found[1]
 
 
-def test_the_number_of_threads_changes_no_byte(shards, tmp_path, monkeypatch):
+def test_the_number_of_threads_changes_no_byte(shards, tmp_path, set_threads):
     found = []
     for threads in (1, 3):
-        before = torch.get_num_threads()
-        torch.set_num_threads(threads)
-        try:
-            model = fit_shards(model_of("SDSoftmax"), shards, together=2, verbose=False)
-        finally:
-            torch.set_num_threads(before)
+        set_threads(threads)
+        model = fit_shards(model_of("SDSoftmax"), shards, together=2, verbose=False)
         found.append(saved(model, tmp_path / f"by{threads}"))
     assert found[0] == found[1]
 
@@ -159,16 +154,18 @@ def test_too_little_memory_is_refused_before_anything_is_computed(shards, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_parts_that_cannot_be_split_by_users_are_refused(shards):
-    with pytest.raises(UsageError, match="MetricModel cannot be trained on users in blocks"):
-        fit_shards(sdgar.CML(dim=4, epochs=2), shards, verbose=False)
-
-
-def test_dislikes_are_refused(shards):
-    with pytest.raises(
-        UsageError, match=r"shards draws no dislikes, and sampler__dislikes is 0\.1"
-    ):
-        fit_shards(sdgar.BPR(dim=4, epochs=2, sampler__dislikes=0.1), shards, verbose=False)
+@pytest.mark.parametrize(
+    ("model", "how", "said"),
+    [
+        (sdgar.CML(dim=4), {}, "MetricModel cannot be trained on users in blocks"),
+        (sdgar.BPR(sampler__dislikes=0.1), {}, r"no dislikes, and sampler__dislikes is 0\.1"),
+        (sdgar.BPR(engine="eager", device="cpu"), {}, "by fused-cpu here, and engine is eager"),
+        (sdgar.BPR(device="cpu"), {"users_on_gpu": True}, "wait on the GPU only if it trains them"),
+    ],
+)
+def test_what_cannot_be_trained_on_shards_is_refused(shards, model, how, said):
+    with pytest.raises(UsageError, match=said):
+        fit_shards(model, shards, verbose=False, **how)
 
 
 def test_versions_that_no_state_has_are_removed(tmp_path):

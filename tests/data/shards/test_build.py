@@ -182,33 +182,6 @@ def test_bm25_gives_the_weights_of_a_load_in_memory(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "against", "seen"),
-    [
-        ({"rating": "stars", "min_rating": 4, "dislike_below": 2}, 60, 180),
-        ({"rating": "stars", "min_rating": "auto", "dislike_below": 2}, 60, 180),
-        ({"weight": "stars", "dislike_below": 2}, 60, 60),
-        ({"kind": "what", "dislike_kinds": ("pass",), "min_rating": None}, 60, 60),
-        (
-            {"rating": "stars", "kind": "what", "dislike_kinds": ("pass",), "dislike_below": 2},
-            108,
-            204,
-        ),
-    ],
-)
-def test_what_speaks_against_an_item_does_so_in_shards(tmp_path, options, against, seen):
-    at = pl.Series("at", range(300))
-    table = {"user": at % 20, "item": at // 20, "stars": at % 5 + 1, "what": at * 7 % 300 // 60}
-    frame = pl.DataFrame(table).with_columns(
-        pl.col("what").replace_strict({4: "pass"}, default="view")
-    )
-    frame.write_csv(tmp_path / "t.csv")
-    wanted = in_memory(tmp_path / "t.csv", ReadOptions(**options))
-    assert in_shards(tmp_path / "t.csv", tmp_path / "s", ReadOptions(**options), 3, SMALL) == wanted
-    data = Shards.open(tmp_path / "s").interactions()
-    assert (len(data.disliked.items_E), len(data.seen.items_E)) == (against, seen)
-
-
 def test_a_line_that_is_no_row_is_refused_in_the_same_words(tmp_path):
     (tmp_path / "t.csv").write_text("user,item\n" + "a,1\n" * 300 + 'b,2,3\n"c\n' + "a,2\n" * 300)
     for allow in (False, True):
@@ -237,17 +210,6 @@ def test_folders_and_the_columns_in_their_names_are_read(tmp_path):
     assert len(by_pattern) == len(shards)
 
 
-def test_a_folder_without_events_is_refused(tmp_path):
-    (tmp_path / "events").mkdir()
-    with pytest.raises(UsageError, match="folder without files"):
-        shard_files([tmp_path / "events"], tmp_path / "s")
-
-
-def test_a_store_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="sdgar data export"):
-        shard_files(["sqlite:///store.db"], tmp_path / "s")
-
-
 def test_a_column_is_taken_by_its_name_and_not_as_a_pattern(tmp_path):
     rows().rename({"user": "*"}).write_parquet(tmp_path / "t.parquet")
     options = ReadOptions(user="*")
@@ -255,17 +217,26 @@ def test_a_column_is_taken_by_its_name_and_not_as_a_pattern(tmp_path):
     assert in_shards(tmp_path / "t.parquet", tmp_path / "s", options, 2, SMALL) == wanted
 
 
-def test_a_context_of_several_fields_is_refused(file, tmp_path):
-    with pytest.raises(UsageError, match="shards hold the rows of users"):
-        shard_files([file], tmp_path / "s", ReadOptions(context=("user", "hour")))
+@pytest.mark.parametrize(
+    ("source", "how", "said"),
+    [
+        ("events.csv", {"options": ReadOptions(context=("user", "hour"))}, "the rows of users"),
+        ("events.csv", {"ram": 1000}, "at least 256MiB"),
+        ("nothing", {}, "folder without files"),
+        ("sqlite:///store.db", {}, "sdgar data export"),
+    ],
+)
+def test_what_cannot_be_sharded_is_refused(file, tmp_path, monkeypatch, source, how, said):
+    (tmp_path / "nothing").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=said):
+        shard_files([source], tmp_path / "s", **how)
 
 
 def test_too_little_memory_for_a_shard_is_said_with_a_cure(file, tmp_path, monkeypatch):
     monkeypatch.setattr("sdgar.scale.shards.runs._SHARD_ROW_BYTES", 1 << 25)
     with pytest.raises(ResourceError, match=r"Make more shards, such as --shards \d+"):
         shard_files([file], tmp_path / "s", n_shards=2)
-    with pytest.raises(UsageError, match="at least 256MiB"):
-        shard_files([file], tmp_path / "s", ram=1000)
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 8, 100])
@@ -278,14 +249,6 @@ def test_users_are_numbered_alike_however_many_are_merged_at_once(file, tmp_path
     write_ranks(folders, "text", at_once)
     assert [shard.rank_U.tolist() for shard in Shards.open(tmp_path / "s")] == wanted
     assert sorted(itertools.chain(*wanted)) == list(range(shards.n_users))
-
-
-def test_shards_that_are_there_are_replaced_only_on_request(file, tmp_path):
-    shard_files([file], tmp_path / "s", n_shards=3)
-    with pytest.raises(UsageError, match="exists"):
-        shard_files([file], tmp_path / "s", n_shards=2)
-    assert shard_files([file], tmp_path / "s", n_shards=2, overwrite=True).n_shards == 2
-    assert {path.name for path in tmp_path.iterdir()} == {file.name, "s"}
 
 
 def test_bad_rows_leave_nothing_behind(tmp_path):
