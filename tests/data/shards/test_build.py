@@ -182,6 +182,15 @@ def test_bm25_gives_the_weights_of_a_load_in_memory(tmp_path):
     )
 
 
+@pytest.mark.parametrize("item", ["10", "z"])
+def test_an_item_that_is_only_disliked_is_left_out_in_shards(tmp_path, item):
+    rows = f"1,{item},view\n2,é,buy\n2,{item},buy\n3,007,buy\n"
+    (tmp_path / "t.csv").write_text("user,item,kind\n" + rows)
+    options = ReadOptions(dislike_kinds=("buy",))
+    wanted = in_memory(tmp_path / "t.csv", options)
+    assert in_shards(tmp_path / "t.csv", tmp_path / "s", options, 2, LARGE) == wanted
+
+
 def test_a_line_that_is_no_row_is_refused_in_the_same_words(tmp_path):
     (tmp_path / "t.csv").write_text("user,item\n" + "a,1\n" * 300 + 'b,2,3\n"c\n' + "a,2\n" * 300)
     for allow in (False, True):

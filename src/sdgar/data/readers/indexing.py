@@ -72,7 +72,7 @@ def to_interactions(
     if not below.any() or (made.fields is not None and made.seen_by == "context"):
         return made
     rated = frame.filter(below)
-    held = {"user": _as_held(rated["user"], people), "item": _as_held(rated["item"], items)}
+    held = {"user": as_held(rated["user"], people.kind), "item": as_held(rated["item"], items.kind)}
     held["neutral"] = rows.is_neutral.filter(below)
     pairs = pl.DataFrame(held | ({"time": rated["time_us"]} if columns.time else {})).drop_nulls()
     seen_us = pairs["time"].to_numpy() if columns.time else None
@@ -88,11 +88,11 @@ def to_interactions(
     return replace(made, unplaced=disliked.where(lost)) if lost.any() else made
 
 
-def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
+def as_held(ids: pl.Series, kind: str) -> pl.Series:
     """Return ids in the type of the kept rows' ids; what cannot be one of them is missing."""
-    if like.kind == "text":
+    if kind == "text":
         return ids.cast(pl.String)
-    integers = ids.cast(pl.Int64 if like.kind == "int64" else pl.UInt64, strict=False)
+    integers = ids.cast(pl.Int64 if kind == "int64" else pl.UInt64, strict=False)
     if ids.dtype != pl.String:
         return integers
     same = integers.cast(pl.String) == ids  # 007 is no 7

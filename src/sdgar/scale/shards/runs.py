@@ -35,7 +35,7 @@ from sdgar.data.read_options import Duplicates, ReadOptions
 from sdgar.data.readers.chunks import Chunk
 from sdgar.data.readers.cleaning import CheckedRows
 from sdgar.data.readers.columns import Columns
-from sdgar.data.readers.indexing import fits, indexed
+from sdgar.data.readers.indexing import as_held, fits, indexed
 from sdgar.data.readers.inputs import InputFiles
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.sources import is_source
@@ -180,13 +180,14 @@ class RowsByShard:
 
     def shard(self, number: int) -> pl.DataFrame:
         """Read the rows of a shard, in the order of the input."""
-        types = [pl.col(side).cast(ID_TYPES[self.kind(side)]) for side in ("user", "item")]
         parts = []
         for run, edges in enumerate(self._edges):
             first, last = edges[number : number + 2].tolist()
             with self._file(run).open("rb") as file:
                 file.seek(first)
-                parts.append(pl.read_ipc_stream(file.read(last - first)).with_columns(types))
+                part = pl.read_ipc_stream(file.read(last - first))
+            held = {side: as_held(part[side], self.kind(side)) for side in ("user", "item")}
+            parts.append(part.with_columns(**held))
         return pl.concat(parts, rechunk=True)
 
 
@@ -237,16 +238,16 @@ def merged(
 
 def _numbers_of(ids: pl.Series, items: Ids) -> NDArray[np.int64]:
     """Return the number of the item of each row; -1 for an item without rows to learn from."""
-    distinct = ids.unique()
+    distinct = ids.drop_nulls().unique()
     if items.kind == "text":
         known = pl.Series(items.values, dtype=pl.String)
-        at = known.search_sorted(distinct).to_numpy().clip(max=len(known) - 1)
+        at = known.search_sorted(distinct).to_numpy().astype(np.int64).clip(max=len(known) - 1)
         number = np.where((known.gather(at) == distinct).to_numpy(), at, -1)
     else:
         number = items.index_of(distinct.to_numpy())
     numbered = pl.DataFrame({"item": distinct, "number": number.astype(np.int64)})
     rows = ids.to_frame("item").join(numbered, on="item", how="left", maintain_order="left")
-    return rows["number"].to_numpy()
+    return rows["number"].fill_null(-1).to_numpy()
 
 
 AT_ONCE = 1 << 22
