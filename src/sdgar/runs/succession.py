@@ -143,15 +143,16 @@ def newest(data: Interactions, before: Recommender, rule: str = NEW, *, seed: in
 
 def require_rule(split: str | None) -> None:
     """Refuse a split whose test rows the earlier model may have seen."""
-    if split is not None and split != "none" and split.partition(":")[0] != NEW:
+    if split is None or split == "none":
+        return
+    if split.partition(":")[0] != NEW:
         raise UsageError(
             f"--split {split} may hold out rows that the earlier model was trained on. With --from "
             f"use {NEW} (the default: the newest half of what it has not seen), {NEW}:0.3 or none; "
             "or give --test.",
             code="split_with_from",
         )
-    if split is not None and split != "none":
-        _share_of(split)
+    _share_of(split)
 
 
 def require_condition(replace_if: str, *, measures: bool) -> None:

@@ -11,9 +11,8 @@ one is computed.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
@@ -106,7 +105,11 @@ class Conveyor(Generic[Loaded]):
         The next block is loaded meanwhile. All that ``leave`` was given is done in the end.
         """
         self.waited, self._left = 0.0, {}
-        with self._working() as reader:
+        with (
+            ThreadPoolExecutor(self._threads) as self._many,
+            ThreadPoolExecutor(1) as self._writer,
+            ThreadPoolExecutor(1) as reader,
+        ):
             ahead = self._load(reader, 0, order, load)
             for number, block in enumerate(order):
                 start = time.perf_counter()
@@ -119,15 +122,6 @@ class Conveyor(Generic[Loaded]):
             for left in self._left.values():
                 left.result()
             self.waited += time.perf_counter() - start
-
-    @contextlib.contextmanager
-    def _working(self) -> Iterator[ThreadPoolExecutor]:
-        with (
-            ThreadPoolExecutor(self._threads) as self._many,
-            ThreadPoolExecutor(1) as self._writer,
-            ThreadPoolExecutor(1) as reader,
-        ):
-            yield reader
 
     def leave(self, slot: Slot, work: Callable[[], None]) -> None:
         """Queue the writer's work, after which the slot is free."""
