@@ -203,14 +203,14 @@ def test_an_interrupted_night_goes_on_to_the_same_model_but_not_from_another(
 
     def night(out: Path, before: Recommender, *, resume: bool = False, epochs: int = 0) -> None:
         rows = RunData(train=parts.train, test=parts.held_out, everything=data, before=before)
-        asked = itertools.count(1)
+        epoch = itertools.count(1)
         run(
             BPR(**SHORT),
             rows,
             out,
             resume=resume,
             checkpoint_every=0.0,
-            stop=lambda: SIGTERM if next(asked) == epochs else None,
+            stop=lambda: SIGTERM if next(epoch) == epochs else None,
         )
 
     night(tmp_path / "whole", load(monday))

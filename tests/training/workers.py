@@ -90,7 +90,7 @@ class Task:
     out: Path
     system: str
     settings: dict[str, Any] = field(default_factory=dict)
-    """Settings that are not those of ``SMALL``."""
+    """Settings that differ from ``SMALL``."""
     resume: bool = False
     here: int | None = None
     """How many processes are on one machine, one after the other; None if all are."""
