@@ -10,10 +10,8 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
 from typing import Any
 
-import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sdgar.serve.problems import Refused, problem
@@ -153,74 +151,58 @@ class RateLimiter:
         return 0.0 if allowed else (1 - left) * 60 / self._most
 
 
-class BoundedHttpProtocol(asyncio.Protocol):
+class BoundedHttpProtocol(HttpToolsProtocol):
     """An HTTP connection of uvicorn whose headers have limits in time and size.
 
     uvicorn limits how long an idle connection is kept, but neither how long headers may take nor
-    how long they may be. This protocol passes all bytes on to uvicorn's. It has a second parser,
-    which finds where the headers of each request begin and end.
+    how long they may be. Its parser calls ``on_…`` where the parts of a request begin and end.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._inner = HttpToolsProtocol(*args, **options)
-        self._parser = httptools.HttpRequestParser(self)
-        self._transport: Any = None
+        super().__init__(*args, **options)
         self._deadline: asyncio.TimerHandle | None = None
         self._in_headers, self._header_bytes = True, 0
 
     def connection_made(self, transport: Any) -> None:
         """Start the time limit of the first headers."""
-        self._transport = transport
-        self._inner.connection_made(transport)
+        super().connection_made(transport)
         self._start_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the time limit."""
         self._stop_deadline()
-        self._inner.connection_lost(exc)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes of headers, and pass all bytes on."""
+        """Count the bytes of headers, and parse all bytes."""
         if self._in_headers:
             self._header_bytes += len(data)
             if self._header_bytes > HEADER_BYTES and b"\r\n\r\n" not in data[:HEADER_BYTES]:
-                self._transport.write(_HEADERS_TOO_LARGE)
-                self._transport.close()
+                self.transport.write(_HEADERS_TOO_LARGE)
+                self.transport.close()
                 return
-        with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._parser.feed_data(data)  # uvicorn's own parser answers what is wrong
-        self._inner.data_received(data)
-
-    def eof_received(self) -> None:
-        """Pass on that the client sends no more."""
-        self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        """Pass on that the client reads slowly."""
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        """Pass on that the client reads again."""
-        self._inner.resume_writing()
+        super().data_received(data)
 
     def on_message_begin(self) -> None:
-        """Start the time limit of the headers; called by the parser."""
+        """Start the time limit of the headers."""
         self._in_headers = True
         if self._deadline is None:
             self._start_deadline()
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """End the time limit: bodies have their own; called by the parser."""
+        """End the time limit: bodies have their own."""
         self._stop_deadline()
         self._in_headers = False
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Reset the count for the next request of the connection; called by the parser."""
+        """Reset the count for the next request of the connection."""
         self._in_headers, self._header_bytes = True, 0
+        super().on_message_complete()
 
     def _start_deadline(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(HEADER_SECONDS, self._hang_up)
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self._hang_up)
 
     def _stop_deadline(self) -> None:
         if self._deadline is not None:
@@ -229,5 +211,5 @@ class BoundedHttpProtocol(asyncio.Protocol):
 
     def _hang_up(self) -> None:
         self._deadline = None
-        if not self._transport.is_closing():
-            self._transport.close()
+        if not self.transport.is_closing():
+            self.transport.close()
