@@ -31,7 +31,8 @@ def test_events_may_come_twice():
     assert recent.of("nobody") is None
 
 
-def test_what_is_forgotten_is_read_again():
+def test_what_is_forgotten_is_read_again(monkeypatch):
+    monkeypatch.setattr("sdgar.serve.activity._MOST_USERS", 2)
     store = {f"u{n}": [Event(f"u{n}", "a")] for n in range(5)}
     read: list[str] = []
 
@@ -39,7 +40,7 @@ def test_what_is_forgotten_is_read_again():
         read.append(user)
         return store.get(user, [])
 
-    recent = RecentEvents(look, most_users=2)
+    recent = RecentEvents(look)
     recent.add([event for events in store.values() for event in events])
     assert all(recent.of(user) == RecentFeedback(liked=("a",)) for user in store)
     assert read == ["u0", "u1", "u2"]

@@ -52,13 +52,8 @@ def is_negative(event: Event) -> bool:
 class RecentEvents:
     """The newest events of users, in memory within bounds."""
 
-    def __init__(
-        self,
-        read: Callable[[str], Sequence[Event]],
-        *,
-        most_users: int = _MOST_USERS,
-    ) -> None:
-        self._read, self._most = read, most_users
+    def __init__(self, read: Callable[[str], Sequence[Event]]) -> None:
+        self._read = read
         self._users: OrderedDict[str, RecentFeedback] = OrderedDict()
         self._dropped_some = False
         self._lock = Lock()
@@ -71,7 +66,7 @@ class RecentEvents:
         with self._lock:
             for user, own in by_user.items():
                 self._users[user] = self._users.pop(user, RecentFeedback()).after(own)
-            while len(self._users) > self._most:
+            while len(self._users) > _MOST_USERS:
                 self._users.popitem(last=False)
                 self._dropped_some = True
 
@@ -93,8 +88,8 @@ class ImpressionLog:
     them.
     """
 
-    def __init__(self, database: Database | None, *, on: bool = True) -> None:
-        self._database = database if on else None
+    def __init__(self, database: Database | None) -> None:
+        self._database = database
         self._waiting: deque[Impression] = deque()
         self.dropped = 0
         """The number of impressions that were not logged."""

@@ -19,6 +19,8 @@ from sdgar.serve.problems import Refused
 
 Work = Callable[[Hashable, Sequence[Any]], Sequence[Any]]
 """Answers queries of one kind."""
+_MOST, _QUEUE = 64, 1024
+"""The maximum number of queries in a batch, and in the queue."""
 
 
 @dataclass(slots=True)
@@ -33,16 +35,8 @@ class _Waiting:
 class Batches:
     """A queue of queries for the computing thread."""
 
-    def __init__(
-        self,
-        work: Work,
-        *,
-        most: int = 64,
-        queue: int = 1024,
-        on_batch: Callable[[int], None] | None = None,
-    ) -> None:
-        self._work, self._most, self._queue = work, most, queue
-        self._on_batch = on_batch
+    def __init__(self, work: Work, on_batch: Callable[[int], None]) -> None:
+        self._work, self._on_batch = work, on_batch
         self._waiting: deque[_Waiting] = deque()
         self._busy = False
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="sdgar-answers")
@@ -53,7 +47,7 @@ class Batches:
 
     async def ask(self, kind: Hashable, query: Any) -> Any:
         """Return the answer to a query, after waiting for its turn."""
-        if len(self._waiting) >= self._queue:
+        if len(self._waiting) >= _QUEUE:
             raise Refused(503, "Too many queries wait. Try again soon.", retry_after=1)
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(kind, query, future))
@@ -71,8 +65,7 @@ class Batches:
         if not batch:
             return
         self._busy = True
-        if self._on_batch is not None:
-            self._on_batch(len(batch))
+        self._on_batch(len(batch))
         loop = asyncio.get_running_loop()
         queries = [one.query for one in batch]
         running = loop.run_in_executor(self._pool, self._work, batch[0].kind, queries)
@@ -82,7 +75,7 @@ class Batches:
         """Remove and return the oldest query and others of its kind; drop cancelled ones."""
         batch: list[_Waiting] = []
         others: list[_Waiting] = []
-        while self._waiting and len(batch) < self._most:
+        while self._waiting and len(batch) < _MOST:
             one = self._waiting.popleft()
             if one.answer.done():
                 continue

@@ -70,14 +70,14 @@ def state_from(settings: ServerSettings) -> ServerState:
     models = ServedModels(sources, canary=settings.canary)
     metrics = ServiceMetrics()
     recent = RecentEvents(lambda user: [] if database is None else database.events_of(user, 1000))
-    impressions = ImpressionLog(database, on=settings.impressions)
+    impressions = ImpressionLog(database if settings.impressions else None)
     rules = Rules.none() if settings.rules is None else Rules.read(settings.rules)
     catalogue = EntryCache(database, rules)
     if rules:
         facts = catalogue.facts_of(models.current.first.snapshot)
         for complaint in rules.using().complaints(facts):
             log.warning("%s", complaint)
-    batches = Batches(answer_batch, on_batch=metrics.batch_of)
+    batches = Batches(answer_batch, metrics.batch_of)
     service = Service(models, catalogue, recent, batches, impressions, rules)
     access = Access(needed=needed)
     access.update(keys)
