@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -40,42 +39,18 @@ class StoredEvents:
     kind gets the suffix ``BELOW_ZERO``.
     """
 
-    def __init__(self, address: Address, options: ReadOptions) -> None:
-        if options.delimiter is not None or options.header_columns is not None:
-            raise UsageError(
-                "--delimiter and --columns are for text files only. Leave them out to read a "
-                "store.",
-                code="unused_option",
+    def __init__(self, store: Database) -> None:
+        self._store, self._last = store, store.last_number()
+        if store.address.last is not None:
+            self._last = min(self._last, store.address.last)
+        if not self._last:
+            raise DataError(
+                f"the store {store.address} has no events yet. Send some to a server that uses it.",
+                code="no_rows",
             )
-        self._address = address
-        self._open = ExitStack()
-        self.names: tuple[str, ...] = ()
+        self._weighted = store.has_weights()
+        self.names = tuple(n for n in _READ if n != "weight" or self._weighted)
         """The columns of the store; ``weight`` is among them if any event has a weight."""
-
-    def __enter__(self) -> Self:
-        with ExitStack() as opening:
-            self._store = opening.enter_context(Database.open(self._address, read_only=True))
-            self._last = self._store.last_number()
-            if self._address.last is not None:
-                self._last = min(self._last, self._address.last)
-            if not self._last:
-                raise DataError(
-                    f"the store {self._address} has no events yet. Send some to a server that "
-                    "uses it.",
-                    code="no_rows",
-                )
-            self._weighted = self._store.has_weights()
-            self.names = tuple(n for n in _READ if n != "weight" or self._weighted)
-            self._open = opening.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self._open.close()
 
     def chunks(self, used: dict[str, str]) -> Iterator[Chunk]:
         """Yield the used columns of all events; the number of an event is its row number."""
@@ -84,7 +59,19 @@ class StoredEvents:
         for rows in self._store.event_rows(names, last=self._last):
             numbers, *columns = zip(*rows, strict=True)
             frame = _frame(names, columns).select(parts)
-            yield Chunk(self._address.name, frame, np.array(numbers, np.int64), "row")
+            yield Chunk(self._store.address.name, frame, np.array(numbers, np.int64), "row")
+
+
+@contextmanager
+def stored_events(address: Address, options: ReadOptions) -> Iterator[StoredEvents]:
+    """Open the events of a store; raise for an option of text files."""
+    if options.delimiter is not None or options.header_columns is not None:
+        raise UsageError(
+            "--delimiter and --columns are for text files only. Leave them out to read a store.",
+            code="unused_option",
+        )
+    with Database.open(address, read_only=True) as store:
+        yield StoredEvents(store)
 
 
 def _value(name: str, weighted: bool) -> pl.Expr:

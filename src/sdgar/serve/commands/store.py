@@ -18,7 +18,7 @@ from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json, Overwrite
 from sdgar.cli.options.values import new_file, require_new_table
 from sdgar.errors import UsageError
-from sdgar.serve.store.address import Address, is_address
+from sdgar.serve.store.address import Address
 from sdgar.show.printed import command
 
 if TYPE_CHECKING:
@@ -28,30 +28,19 @@ if TYPE_CHECKING:
 _DAY = 86_400
 
 
-def store_address(text: str | Address) -> Address:
-    """Parse the address of a store."""
-    if isinstance(text, str) and not is_address(text):
-        raise UsageError(
-            f"{text!r} is not the address of a store. Write sqlite:///{text or 'store.db'} for a "
-            "file, or postgresql://USER@HOST/NAME.",
-            code="bad_store",
-        )
-    return Address.of(text)
-
-
 _ADDRESS = "sqlite:///FILE.db or postgresql://USER@HOST/NAME"
 Store = Annotated[
     Any,
     typer.Option(
         "--store",
         metavar="URL",
-        parser=store_address,
+        parser=Address.of,
         envvar="SDGAR_STORE",
         help=f"Use this store: {_ADDRESS}; SDGAR_STORE is the same.",
     ),
 ]
 OfStore = Annotated[
-    Any, Option(f"Read this store: {_ADDRESS}.", "URL", parse=store_address, is_argument=True)
+    Any, Option(f"Read this store: {_ADDRESS}.", "URL", parse=Address.of, is_argument=True)
 ]
 Table = Annotated[
     Path, Option("Read this CSV, TSV, JSONL or Parquet file.", "FILE", is_argument=True)
@@ -107,7 +96,7 @@ def import_users(
 
 def copy(
     url: OfStore,
-    to: Annotated[Any, Option("Copy into this new store.", "URL", parse=store_address)],
+    to: Annotated[Any, Option("Copy into this new store.", "URL", parse=Address.of)],
     as_json: Json = False,
 ) -> None:
     """Copy a whole store into a new one, such as a SQLite file into a PostgreSQL database.

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from sdgar.data.read_options import ReadOptions
     from sdgar.serve.event_tables import StoredEvents
 
@@ -18,11 +20,6 @@ _LAST = re.compile(r"#([0-9]{1,18})")
 _SECRET = re.compile(r"([?&](?:ssl)?password=)[^&]*", re.IGNORECASE)
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 _KINDS = "sqlite:///FILE.db (a file) and postgresql://USER@HOST/NAME (a server)"
-
-
-def is_address(text: object) -> bool:
-    """Return whether a text is the address of a store, rather than the name of a file."""
-    return isinstance(text, str) and _SCHEME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +45,9 @@ class Address:
         found = _SCHEME.fullmatch(given)
         if found is None:
             raise UsageError(
-                f"{given!r} is not the address of a store. Use {_KINDS}.", code="bad_store"
+                f"{given!r} is not the address of a store. Write sqlite:///{given or 'store.db'} "
+                "for a file, or postgresql://USER@HOST/NAME.",
+                code="bad_store",
             )
         scheme, rest = found[1].lower(), found[2]
         if scheme in ("sqlite", "sqlite+pysqlite"):
@@ -80,11 +79,11 @@ class Address:
             return None
         return rest.rpartition("@")[0].partition(":")[2] or None
 
-    def open(self, options: ReadOptions) -> StoredEvents:
+    def open(self, options: ReadOptions) -> AbstractContextManager[StoredEvents]:
         """Open the events of the store for readers."""
-        from sdgar.serve.event_tables import StoredEvents
+        from sdgar.serve.event_tables import stored_events
 
-        return StoredEvents(self, options)
+        return stored_events(self, options)
 
     def up_to_now(self) -> Address:
         """Return the address of the events that the store has at this moment."""

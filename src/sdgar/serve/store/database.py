@@ -6,7 +6,6 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from sqlalchemy import Connection, Table, func, insert, inspect, select, text, update
@@ -187,12 +186,7 @@ class Database(EventTable, EntryTable, KeyTable, ImpressionTable, DeploymentTabl
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _prepare(self) -> None:
