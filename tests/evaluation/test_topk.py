@@ -19,6 +19,7 @@ from torch import Tensor
 from sdgar.errors import NumericalError, UsageError
 from sdgar.machine import cores
 from sdgar.models.factors import Factors
+from sdgar.ranking import topk
 from sdgar.ranking.blocks import Blocks
 from sdgar.ranking.topk import TopK, block_rows, top_k
 
@@ -27,12 +28,12 @@ from .problems import Problem, Table, TensorTable, history, problems
 PATHS = ["kernels", "numpy", "tensors"]
 
 
-def ranked(path: str, scorer: Any, *args, **kwargs) -> TopK:
+def ranked(path: str, scorer: Any, *args, ram_bytes: int = topk._RAM, **kwargs) -> TopK:
     """Return ``top_k`` by compiled kernels, by NumPy alone, or by tensors."""
     if path == "tensors":
         return top_k(TensorTable(scorer.scores_UI), *args, **kwargs)
     rank = Blocks._rank_scores if path == "numpy" else Blocks._rank_block
-    with patch.object(Blocks, "_rank_block", rank):
+    with patch.object(Blocks, "_rank_block", rank), patch.object(topk, "_RAM", ram_bytes):
         return top_k(scorer, *args, **kwargs)
 
 

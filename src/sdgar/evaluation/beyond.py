@@ -148,11 +148,21 @@ def coverage(lists: Lists) -> float:
 
 def gini(lists: Lists) -> float:
     """Σ_j (2j - |I| - 1) x_(j) / (|I| Σ_j x_j), with x_i the number of lists that have item i."""
-    shown_I = np.sort(_shown(lists)).astype(np.float64)
-    n = lists.known.n_ranked
+    return gini_of(_shown(lists))
+
+
+def gini_of(count_I: NDArray[Any]) -> float:
+    """Σ_j (2j - n - 1) x_(j) / (n Σ_j x_j), x ascending; NaN if all are 0.
+
+    It is 0 if all of the n numbers x are equal, and near 1 if one of them is all.
+
+    >>> round(gini_of(np.array([0, 0, 0, 1])), 2)
+    0.75
+    """
+    x_I, n = np.sort(count_I).astype(np.float64), len(count_I)
     weight_I = 2.0 * np.arange(1, n + 1) - (n + 1)
-    total = n * shown_I.sum()
-    return float((weight_I * shown_I).sum() / total) if total else float("nan")
+    total = n * x_I.sum()
+    return float((weight_I * x_I).sum() / total) if total else float("nan")
 
 
 def _shown(lists: Lists) -> NDArray[np.int64]:
@@ -271,7 +281,7 @@ def _alike_by_values(items_TK: Items, has_IG: csr_matrix) -> Values:
         both_N = np.asarray(has_IG[one_N].multiply(has_IG[two_N]).sum(axis=1)).ravel()
         either_N = count_I[one_N] + count_I[two_N] - both_N
         place_N = t_N * of_TK.shape[1] + second_P[p_N]
-        found = np.bincount(place_N, _or_zero(both_N, either_N), of_TK.size)
+        found = np.bincount(place_N, _ratio(both_N, either_N, 0.0), of_TK.size)
         alike_TK[part] = found.reshape(of_TK.shape)
     return alike_TK
 
@@ -287,7 +297,7 @@ def calibration(lists: Lists) -> Values:
     known = lists.known
     has_IG = known.values("calibration", lists.by)
     count_I = np.diff(has_IG.indptr)
-    share_IG = (diags(_or_zero(np.ones(len(count_I)), count_I)) @ has_IG).tocsr()
+    share_IG = (diags(_ratio(np.ones(len(count_I)), count_I, 0.0)) @ has_IG).tocsr()
     found_T = np.full(len(lists.items_TK), np.nan)
     for part in _parts(len(lists.items_TK), max(1, _AT_ONCE // has_IG.shape[1])):
         own = known.own_of(lists.held_out.users_T[part])
@@ -301,7 +311,7 @@ def calibration(lists: Lists) -> Values:
         t_E, k_E = np.nonzero(valued_TK)
         pairs = (np.ones(len(t_E)), (t_E, of_TK[t_E, k_E]))
         q_TG = (csr_matrix(pairs, (len(of_TK), known.n_items)) @ share_IG).toarray()
-        q_TG = _or_zero(q_TG, valued_TK.sum(axis=1)[:, None])
+        q_TG = _ratio(q_TG, valued_TK.sum(axis=1)[:, None], 0.0)
         q_TG = (1 - EASED) * q_TG + EASED * p_TG
         with np.errstate(divide="ignore", invalid="ignore"):
             terms_TG = np.where(p_TG > 0, p_TG * np.log(p_TG / q_TG), 0.0)
@@ -330,11 +340,6 @@ def _parts(n: int, step: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n))
 
 
-def _ratio(above: Values, below: NDArray[Any]) -> Values:
-    """Return above / below, and NaN where below is 0."""
-    return np.where(below > 0, above / np.where(below > 0, below, 1), np.nan)
-
-
-def _or_zero(above: Values, below: NDArray[Any]) -> Values:
-    """Return above / below, and 0 where below is 0."""
-    return np.where(below > 0, above / np.where(below > 0, below, 1), 0.0)
+def _ratio(above: Values, below: NDArray[Any], otherwise: float = np.nan) -> Values:
+    """Return above / below, and something else where below is 0."""
+    return np.where(below > 0, above / np.where(below > 0, below, 1), otherwise)

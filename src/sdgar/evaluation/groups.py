@@ -38,7 +38,9 @@ def grouped(
         length_T = np.diff(known.own_of(held_out.users_T).indptr_U1)
         return _of_users(ranked, _quarters(length_T, "{} items"))
     if what == POPULARITY:
-        return _of_rows(ranked, what, _quarters(_count_of_rows(ranked), "{} users"))
+        count_I1 = np.append(known.count_I, 0)  # cold items have no users
+        count_E = count_I1[np.minimum(held_out.items_E, known.n_items)]
+        return _of_rows(ranked, what, _quarters(count_E, "{} users"))
     if users is not None and _has(users, what):
         return _of_users(ranked, _named(what, _looked_up(users, ids_T.tolist(), what)))
     if items is not None and _has(items, what):
@@ -55,13 +57,6 @@ def grouped(
         + (f"column: {', '.join(columns)}." if columns else "column of a table: none was given."),
         code="missing_column",
     )
-
-
-def _count_of_rows(ranked: Ranked) -> NDArray[np.int64]:
-    """Return the number of users with the item of each held-out row; 0 for cold items."""
-    items_E, n_items = ranked.held_out.items_E, ranked.known.n_items
-    count_I1 = np.append(ranked.known.count_I, 0)
-    return count_I1[np.minimum(items_E, n_items)]
 
 
 def _of_users(ranked: Ranked, members: dict[str, NDArray[np.bool_]]) -> Groups:

@@ -16,7 +16,8 @@ from sdgar.evaluation.groups import Facts, grouped
 from sdgar.evaluation.measures import meanings, metrics_of
 from sdgar.evaluation.metrics import interval
 from sdgar.evaluation.ranked import Counts, Ranked, known_rows, overlap
-from sdgar.ranking.sweep import best_of_many
+from sdgar.ranking.sweep import sweep_for
+from sdgar.ranking.topk import best_items
 from sdgar.settings import KS
 from sdgar.show.printed import Described
 
@@ -187,12 +188,14 @@ def evaluate(
     if held_out.unseen_XF is not None:
         unseen_T = held_out.users_T >= seen.n_users - len(held_out.unseen_XF)
         unseen = int(unseen_T.sum())
-        with_unseen = _with_unseen(scorer, held_out.unseen_XF)
+        with_contexts = getattr(scorer, "followed_by", lambda _: None)
+        with_unseen: AnyScorer | None = with_contexts(held_out.unseen_XF)
         ranked_T, scorer = ~unseen_T | (with_unseen is not None), with_unseen or scorer
     longest = min(max(metric.k for metric in wanted), max(1, scorer.n_items))
     items_TK = np.full((len(held_out), longest), -1, np.int32)
     users_T = held_out.users_T[ranked_T]
-    best = best_of_many(scorer, users_T, longest, seen=seen, blocked_I=blocked_I)
+    finder = sweep_for(scorer, len(users_T))
+    best = best_items(finder, scorer, users_T, longest, seen=seen, blocked_I=blocked_I)
     items_TK[ranked_T] = best.items_TK
     known = replace(known or Known(scorer.n_items, seen, seen), blocked_I=blocked_I)
     return report_of(
@@ -245,10 +248,3 @@ def _mean(values_T: NDArray[np.float64]) -> float:
     if defined_T.all():
         return float(values_T.mean())
     return float(values_T[defined_T].mean()) if defined_T.any() else float("nan")
-
-
-def _with_unseen(scorer: AnyScorer, unseen_XF: NDArray[np.int64]) -> AnyScorer | None:
-    """Return the model with new contexts, if it can compute them from their fields."""
-    with_contexts = getattr(scorer, "followed_by", None)
-    found: AnyScorer | None = None if with_contexts is None else with_contexts(unseen_XF)
-    return found

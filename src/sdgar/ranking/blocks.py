@@ -115,11 +115,10 @@ def flags(blocked_I: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     return _NO_FLAGS if blocked_I is None else np.ascontiguousarray(blocked_I)
 
 
-def not_finite(score: float, item: int, user: int) -> NumericalError:
-    """Build the error for a score that is no finite number."""
+def not_finite(what: str) -> NumericalError:
+    """Build the error for a number that is not finite, as a sentence without its full stop says."""
     return NumericalError(
-        f"the score of user index {user} for item index {item} is {score}, so nothing can be "
-        "ranked. The model has diverged or its file is damaged: train again with a smaller "
+        f"{what}. The model has diverged or its file is damaged: train again with a smaller "
         "learning rate, or load an earlier checkpoint.",
         code="non_finite_scores",
     )
@@ -128,7 +127,10 @@ def not_finite(score: float, item: int, user: int) -> NumericalError:
 def not_finite_of(score_I: Floats, user: int) -> NumericalError:
     """Build the error for the first score of a user that is no finite number."""
     item = int(np.flatnonzero(~(score_I < np.inf))[0])
-    return not_finite(float(score_I[item]), item, user)
+    return not_finite(
+        f"the score of user index {user} for item index {item} is {score_I[item]}, so nothing can "
+        "be ranked"
+    )
 
 
 @cache
@@ -137,8 +139,8 @@ def pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="sdgar-topk")
 
 
-if hasattr(os, "register_at_fork"):  # a process that is forked has none of the threads
-    os.register_at_fork(after_in_child=pool.cache_clear)
+# A process that is forked has none of the threads.
+os.register_at_fork(after_in_child=pool.cache_clear)
 
 
 class Blocks:

@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
-from sdgar.errors import NumericalError
 from sdgar.machine import cores
 from sdgar.models.model import Model
 from sdgar.models.scorers import AnyScorer
-from sdgar.ranking.blocks import KernelTerms, Spans, flags
+from sdgar.ranking.blocks import KernelTerms, Spans, flags, not_finite
 from sdgar.ranking.topk import TopK, require_rankable, top_k
 
 FROM_ITEMS = 300_000
@@ -71,7 +70,7 @@ class ItemIndex:
     vectors, and the order of what a search returns is rough. Several threads may search at once.
     """
 
-    def __init__(self, terms: KernelTerms, *, seed: int = 0) -> None:
+    def __init__(self, terms: KernelTerms) -> None:
         import faiss
 
         self._faiss: Any = faiss
@@ -92,27 +91,25 @@ class ItemIndex:
         )  # fmt: skip
         faiss.omp_set_num_threads(cores.threads())
         how = self._lists.cp
-        how.seed, how.niter, how.spherical = seed, _ROUNDS, True
+        how.seed, how.niter, how.spherical = 0, _ROUNDS, True
         how.max_points_per_centroid, how.min_points_per_centroid = _ITEMS_A_CENTRE, 1
         self._lists.train(x_IE)
         self._lists.add(x_IE)
 
     @classmethod
-    def of(
-        cls, model: Model, known: History, *, wanted: float = WANTED_RECALL, seed: int = 0
-    ) -> ItemIndex:
+    def of(cls, model: Model, known: History) -> ItemIndex:
         """Build the index of a model's items; ``known`` are the items that each user has.
 
-        Searches look into as many lists as it takes to find the share ``wanted`` of what exact
-        lists hold, and at most into a quarter of them.
+        Searches look into as many lists as it takes to find the share ``WANTED_RECALL`` of what
+        exact lists hold, and at most into a quarter of them.
         """
         terms = KernelTerms.of(model)
         assert terms is not None
-        index = cls(terms, seed=seed)
-        index._settle(model, known, wanted)
+        index = cls(terms)
+        index._settle(model, known)
         return index
 
-    def _settle(self, model: Model, known: History, wanted: float) -> None:
+    def _settle(self, model: Model, known: History) -> None:
         """Look into more lists until enough is found for some users, and measure it for others."""
         some_T = np.flatnonzero(np.diff(known.indptr_U1))
         if not len(some_T):
@@ -123,7 +120,7 @@ class ItemIndex:
         most = max(1, self.n_lists // 4)
         while self.looked_into < most:
             found = self.top_k(model, settled_T, _LENGTH, seen=known)
-            if recall(found.items_TK, exact.items_TK) >= wanted:
+            if recall(found.items_TK, exact.items_TK) >= WANTED_RECALL:
                 break
             self.looked_into = min(self.looked_into * 3 // 2, most)
         exact = top_k(model, others_T, _LENGTH, seen=known)
@@ -243,11 +240,8 @@ def _on_sphere(item_ID: NDArray[np.float32], bias_I: NDArray[np.float32]) -> NDA
     square_I = np.einsum("id,id->i", item_ID, item_ID) + bias_I**2
     if not np.isfinite(square_I).all():
         at = int(np.flatnonzero(~np.isfinite(square_I))[0])
-        raise NumericalError(
-            f"the vector or the bias of item index {at} is not finite, so nothing can be searched. "
-            "The model has diverged or its file is damaged: train again with a smaller learning "
-            "rate, or load an earlier checkpoint.",
-            code="non_finite_scores",
+        raise not_finite(
+            f"the vector or the bias of item index {at} is not finite, so nothing can be searched"
         )
     x_IE = np.zeros((n_items, -(-(dim + 2) // _EIGHT) * _EIGHT), np.float32)
     x_IE[:, :dim] = item_ID

@@ -17,7 +17,7 @@ from sdgar.data.history import History
 from sdgar.machine import cores
 from sdgar.models.model import Floats, Indices
 from sdgar.models.scorers import TensorScorer, require_shape
-from sdgar.ranking.blocks import not_finite
+from sdgar.ranking.blocks import not_finite_of
 
 _BYTES_PER_SCORE = 32
 """What a score costs while its block is alive: a masked copy and, where there are ties, a sort."""
@@ -27,24 +27,7 @@ _RAM_OF_GPU = 4 << 30
 """The bytes of a block on a GPU, where smaller ones cost launches."""
 
 
-@torch.no_grad()
-def rank_on_device(
-    scorer: TensorScorer,
-    users_T: Indices,
-    k: int,
-    seen: History | None,
-    blocked_I: NDArray[np.bool_] | None,
-    ram_bytes: int | None,
-) -> tuple[NDArray[np.int32], Floats]:
-    """Return the k best items and their scores, in blocks of at most ``ram_bytes``."""
-    if ram_bytes is None:
-        ram_bytes = _RAM.get(scorer.device.type, _RAM_OF_GPU)
-    rows = max(1, ram_bytes // (_BYTES_PER_SCORE * scorer.n_items))
-    with cores.torch_threads():
-        return _OnDevice(scorer, users_T, k, seen, blocked_I).rank(rows)
-
-
-class _OnDevice:
+class OnDevice:
     """Finds the k best of each row, a block at a time."""
 
     def __init__(
@@ -71,9 +54,13 @@ class _OnDevice:
             self._count_T = torch.tensor(count_T, device=device)
             self._upto_T1 = np.concatenate(([0], np.cumsum(count_T)))
 
-    def rank(self, rows: int) -> tuple[NDArray[np.int32], Floats]:
-        """Return items and scores, best first, ``rows`` users at a time."""
+    @torch.no_grad()
+    @cores.torch_threads()
+    def rank(self) -> tuple[NDArray[np.int32], Floats]:
+        """Return items and scores, best first, in blocks of bounded memory."""
         n_users, device = len(self._users_T), self._users_T.device
+        ram_bytes = _RAM.get(device.type, _RAM_OF_GPU)
+        rows = max(1, ram_bytes // (_BYTES_PER_SCORE * self._scorer.n_items))
         for start in range(0, n_users, rows):
             stop = min(start + rows, n_users)
             self._rank_block(start, stop, torch.arange(start, stop, device=device))
@@ -81,9 +68,8 @@ class _OnDevice:
         if bad:
             first = int(self._bad_T.nonzero()[0, 0])
             user = self._users_T[first : first + 1]
-            score_I = self._scorer.score_all(user)[0].float()
-            item = int(torch.nonzero(~(score_I < torch.inf))[0, 0])
-            raise not_finite(float(score_I[item]), item, int(user))
+            score_I = self._scorer.score_all(user)[0].float().cpu().numpy()
+            raise not_finite_of(score_I, int(user))
         if tied:
             for at_B in self._tied_T.nonzero()[:, 0].split(rows):  # type: ignore[no-untyped-call]
                 whole = self._masked(at_B).sort(dim=1, descending=True, stable=True)

@@ -58,18 +58,10 @@ def can_be_swept(model: AnyScorer) -> bool:
     return bool(np.isfinite(terms.item_ID).all())
 
 
-def best_of_many(
-    model: AnyScorer,
-    users_T: Indices,
-    k: int,
-    *,
-    seen: History | None = None,
-    blocked_I: NDArray[np.bool_] | None = None,
-) -> TopK:
-    """Return the k best items of each user, by a sweep or by all scores: the faster of both."""
-    if is_worth_it(len(users_T), model.n_items) and can_be_swept(model):
-        return Sweep.of(model).top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
-    return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
+def sweep_for(model: AnyScorer, n_users: int) -> Sweep | None:
+    """Return the table for one query of so many users; None if all scores are faster."""
+    pays = is_worth_it(n_users, model.n_items) and can_be_swept(model)
+    return Sweep.of(model) if pays else None
 
 
 class Sweep:

@@ -81,14 +81,12 @@ def top_k(
     *,
     seen: History | None = None,
     blocked_I: NDArray[np.bool_] | None = None,
-    ram_bytes: int | None = None,
 ) -> TopK:
     """Rank the whole catalogue for each user and keep the k best.
 
     A seen or blocked item is never returned, nor one with the score -inf: the row is padded
     instead. A score that is NaN or +inf anywhere in the catalogue is an error, since every rank
-    below it would be meaningless. ``ram_bytes`` bounds a block of scores of a thread: 128 MiB
-    without a value, or 4 GiB on a GPU. ``scorer.score_all`` is called by several threads at once.
+    below it would be meaningless. ``scorer.score_all`` is called by several threads at once.
     """
     n_items = scorer.n_items
     users_T = np.ascontiguousarray(users_T, np.int64)
@@ -99,17 +97,15 @@ def top_k(
     if len(users_T) == 0:
         return TopK(items_TK, scores_TK)
     if hasattr(scorer, "device"):
-        from sdgar.ranking.on_device import rank_on_device
+        from sdgar.ranking.on_device import OnDevice
 
         tensors = cast("TensorScorer", scorer)
-        found = rank_on_device(tensors, users_T, kept, seen, blocked_I, ram_bytes)
+        found = OnDevice(tensors, users_T, kept, seen, blocked_I).rank()
+    elif (bias_I := shared_scores(scorer)) is not None:
+        found = _in_one_order(bias_I, users_T, kept, seen, blocked_I)
     else:
-        bias_I = shared_scores(scorer)
-        if bias_I is not None:
-            found = _in_one_order(bias_I, users_T, kept, seen, blocked_I)
-        else:
-            rows = block_rows(n_items, _RAM if ram_bytes is None else ram_bytes)
-            found = Blocks(scorer, users_T, kept, seen, blocked_I).rank(rows)
+        rows = block_rows(n_items, _RAM)
+        found = Blocks(scorer, users_T, kept, seen, blocked_I).rank(rows)
     items_TK[:, :kept], scores_TK[:, :kept] = found
     return TopK(items_TK, scores_TK)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdgar.data.ids import plain
-from sdgar.errors import NumericalError, UsageError
-from sdgar.models.model import Model
+from sdgar.errors import UsageError
+from sdgar.ranking.blocks import not_finite
 from sdgar.recommend.indexed_model import IndexedModel
 from sdgar.recommend.inputs import Raw, find, is_one_id, labels, several
 from sdgar.recommend.lists import table
@@ -32,7 +31,10 @@ def score_pairs(model: IndexedModel, users: Raw, items: Raw, fallback: str) -> A
     items_T = find(model.items, item_ids, "item", fallback)
     known_T = (queries.index_T >= 0) & (items_T >= 0)
     scores = np.full(len(queries), None, dtype=object)
-    scores[known_T] = _scores(queries.model, queries.index_T[known_T], items_T[known_T])
+    found_P = queries.model.score_pairs(queries.index_T[known_T], items_T[known_T])
+    if not np.isfinite(found_P).all():
+        raise not_finite("a score is not a finite number")
+    scores[known_T] = found_P.astype(np.float64)
     columns = {
         **queries.columns,
         "item": labels(model.items, item_ids, items_T),
@@ -41,17 +43,3 @@ def score_pairs(model: IndexedModel, users: Raw, items: Raw, fallback: str) -> A
     }
     shown_T = known_T if fallback == "skip" else np.ones_like(known_T)
     return table({name: values[shown_T] for name, values in columns.items()}, like=users)
-
-
-def _scores(
-    model: Model, users_P: NDArray[np.int64], items_P: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """s_P of each user for the item of the pair."""
-    found_P = model.score_pairs(users_P, items_P).astype(np.float64)
-    if not np.isfinite(found_P).all():
-        raise NumericalError(
-            "a score is not a finite number. The model has diverged or its file is damaged: train "
-            "again with a smaller learning rate, or load an earlier checkpoint.",
-            code="non_finite_scores",
-        )
-    return found_P

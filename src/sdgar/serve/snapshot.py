@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.errors import NumericalError, UsageError
+from sdgar.evaluation.beyond import gini_of
 from sdgar.recommend.by_index import (
     NO_ITEMS,
     Basis,
@@ -176,9 +177,9 @@ class Snapshot:
         top = max(1, len(count_I) // 100)
         total = float(count_I.sum())
         return {
-            "gini_of_data": gini(count_I),
+            "gini_of_data": gini_of(count_I) if total else 0.0,
             "share_of_top_percent": float(most[:top].sum()) / total if total else 0.0,
-            "gini_of_lists": gini(listed_I.astype(np.float64)) if len(listed) else None,
+            "gini_of_lists": gini_of(listed_I) if len(listed) else None,
             "users_looked_at": len(lists),
             "items_listed": int((listed_I > 0).sum()),
             "coverage": float((listed_I > 0).mean()) if len(count_I) else 0.0,
@@ -228,18 +229,6 @@ def curve_of(folder: Path) -> list[dict[str, Any]]:
             names = ("phase", "epoch", "loss", "metric", "seconds")
             found.append({name: line.get(name) for name in names})
     return found
-
-
-def gini(count_I: NDArray[np.floating[Any]]) -> float:
-    """G = Σ_i (2 i - n - 1) x_i / (n Σ x), x ascending: 0 if all are equal, near 1 if one has all.
-
-    >>> round(gini(np.array([0.0, 0.0, 0.0, 1.0])), 2)
-    0.75
-    """
-    x_I, n = np.sort(count_I.astype(np.float64)), len(count_I)
-    if not n or not x_I.sum():
-        return 0.0
-    return float(((2 * np.arange(1, n + 1) - n - 1) * x_I).sum() / (n * x_I.sum()))
 
 
 def as_time(seconds: float) -> str:
