@@ -163,9 +163,8 @@ def _single(model: IndexedModel, options: ListOptions, query: Query) -> Queries:
 
 def _history(rows: Sequence[NDArray[Any]]) -> History:
     """Return a history with one row for each array."""
-    sorted_rows = [np.unique(items_H) for items_H in rows]
-    indptr_T1 = np.concatenate(([0], np.cumsum([len(items_H) for items_H in sorted_rows])))
-    return History(indptr_T1.astype(np.int64), np.concatenate(sorted_rows).astype(np.int32))
+    row_E = np.repeat(np.arange(len(rows)), [len(items_H) for items_H in rows])
+    return History.of_pairs(row_E, np.concatenate(rows), len(rows))
 
 
 def _last_of_each(items_H: Items) -> Items:

@@ -17,8 +17,7 @@ NDCG@20 of all these rows is best, among the values with which the rows of the o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,24 +58,13 @@ _KEPT = 0.995
 _K = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """Predictions for items without events."""
-
-    v_ND: Floats
-    """The predicted vectors."""
-    b_N: Floats
-    """The predicted biases, lowered by δ."""
-    about: dict[str, Any]
-    """The chosen parameters: ``l2`` of vectors and of biases, ``kappa`` and ``offset``."""
-
-
 def predicted(
     model: Model, history: History, items: Ids, trained_I: NDArray[np.bool_], features: Features
-) -> Predicted:
-    """Choose the parameters, and predict the vectors of all items that are not trained.
+) -> tuple[Floats, Floats, dict[str, Any]]:
+    """Return vectors and biases, lowered by δ, of all items that are not trained.
 
-    ``history`` has the trained items of each context of the model.
+    The chosen parameters are the last value: ``l2`` of vectors and of biases, ``kappa`` and
+    ``offset``. ``history`` has the trained items of each context of the model.
     """
     factors = model.factors()
     assert factors is not None
@@ -111,17 +99,14 @@ def predicted(
     cold_N = np.flatnonzero(~trained_I)
     some_H = np.unique(np.linspace(0, n_play - 1, min(n_play, len(cold_N))).astype(np.int64))
     offset = offset_of(model, history, trained_I, at_H[some_H], y_HT[some_H])
-    return Predicted(
-        by_v(x_IF[cold_N])[:, :-1],
-        by_b(x_IF[cold_N])[:, -1] - offset,
-        {
-            "learned_from": len(learned_R),
-            "features": x_IF.shape[1],
-            "l2": list(strengths),
-            "kappa": _worth(factors, history, at_H, y_HT, y_IT),
-            "offset": offset,
-        },
-    )
+    about = {
+        "learned_from": len(learned_R),
+        "features": x_IF.shape[1],
+        "l2": list(strengths),
+        "kappa": _worth(factors, history, at_H, y_HT, y_IT),
+        "offset": offset,
+    }
+    return by_v(x_IF[cold_N])[:, :-1], by_b(x_IF[cold_N])[:, -1] - offset, about
 
 
 def require_enough(learned: int, items: Ids, features: Features) -> None:
@@ -200,13 +185,12 @@ def offset_of(
     return chosen * spread
 
 
-class _Rows:
-    """The rows of some users: known rows, and rows to be found."""
+class _Rows(NamedTuple):
+    """The rows of some users: known rows, and rows to be found of warm and of cold items."""
 
-    def __init__(
-        self, kept: History, warm: tuple[Indices, Indices], cold: tuple[Indices, Indices]
-    ) -> None:
-        self.kept, self.warm, self.cold = kept, warm, cold
+    kept: History
+    warm: tuple[Indices, Indices]
+    cold: tuple[Indices, Indices]
 
     @classmethod
     def of(cls, history: History, at_H: NDArray[np.int64], *, most: int) -> _Rows | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -45,40 +45,30 @@ class ItemInputs(TypedDict, total=False):
     """The vectors by which items are compared, instead of the model's vectors."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """The held-out rows of a model's users, or of new users who are folded in."""
+def _task(
+    model: IndexedModel,
+    test: Interactions,
+    seen: Interactions | None,
+    histories: Interactions | None,
+) -> tuple[IndexedModel, HeldOut, History]:
+    """Return the model that ranks, the rows to find, and the items that lists leave out.
 
-    model: IndexedModel
-    """The model that ranks for the users of the rows."""
-    held_out: HeldOut
-    """The held-out rows."""
-    seen: History
-    """The items that lists leave out."""
-
-    @classmethod
-    def of(
-        cls,
-        model: IndexedModel,
-        test: Interactions,
-        seen: Interactions | None,
-        histories: Interactions | None,
-    ) -> _Task:
-        """Return the rows to find; ``seen`` replaces the histories of the model."""
-        if seen is not None and histories is not None:
-            raise UsageError(
-                "histories are of new users, and seen are rows of users of the model. Pass one of "
-                "them.",
-                code="which_users",
-            )
-        if histories is not None:
-            model = _folded(model, histories)
-        known = model.history
-        if seen is not None:
-            _require_rows("seen", seen)
-            known = history_of(seen, model.users, model.items)
-        held_out = HeldOut.of(test, model)
-        return cls(model, held_out, held_out.left_out(model, known))
+    The model is one of new users if there are ``histories``, and ``seen`` replaces its own.
+    """
+    if seen is not None and histories is not None:
+        raise UsageError(
+            "histories are of new users, and seen are rows of users of the model. Pass one of "
+            "them.",
+            code="which_users",
+        )
+    if histories is not None:
+        model = _folded(model, histories)
+    known = model.history
+    if seen is not None:
+        _require_rows("seen", seen)
+        known = history_of(seen, model.users, model.items)
+    held_out = HeldOut.of(test, model)
+    return model, held_out, held_out.left_out(model, known)
 
 
 def measured(
@@ -100,20 +90,20 @@ def measured(
         blocked_I = np.ones(len(model.items), bool)
         blocked_I[at_N] = False
         test = _only(test, model.items.at(at_N))
-    task = _Task.of(model, test, seen, histories)
+    ranked, held_out, left_out = _task(model, test, seen, histories)
     report = evaluate(
-        task.model.model,
-        task.held_out,
-        seen=task.seen,
+        ranked.model,
+        held_out,
+        seen=left_out,
         ks=ks,
         metrics=metrics,
-        known=known_of(task.model, model, seen, **inputs),
+        known=known_of(ranked, model, seen, **inputs),
         blocked_I=blocked_I,
     )
     folded_in = 0 if histories is None else len(report.users_T)
     return replace(
         report,
-        ids=measured_columns(test, task.model),
+        ids=measured_columns(test, ranked),
         counts=replace(report.counts, folded_in=folded_in),
     )
 
@@ -233,18 +223,18 @@ def effect_of(
     ks, reranking = check_ks(ks), reranking_of(rules)
     facts = model.facts_for(reranking)
     _require_rows("test", test)
-    task = _Task.of(model, test, seen, histories)
-    users, held_out = task.model, _trained(task.held_out, len(task.model.users))
+    users, held_out, left_out = _task(model, test, seen, histories)
+    held_out = _trained(held_out, len(users.users))
     if metrics is None:
         compared = facts.item_ID is not None or bool(facts.coded("category").names)
         metrics = [*DEFINITIONS, "coverage", "popular"]
         metrics += [f"diversity@{k}" for k in ks if compared and k > 1]
     known = known_of(users, model, seen, facts=reranking.table)
-    without = evaluate(users.model, held_out, seen=task.seen, ks=ks, metrics=metrics, known=known)
+    without = evaluate(users.model, held_out, seen=left_out, ks=ks, metrics=metrics, known=known)
     assert without.ranked is not None
     longest = min(max(metric.k for metric in without.ranked.metrics), len(users.items))
     users_T = held_out.users_T
-    queries = Queries(users.model, task.seen, {"user": users_T}, users_T, users.history)
+    queries = Queries(users.model, left_out, {"user": users_T}, users_T, users.history)
     options = ListOptions(longest, reranking=reranking, facts=facts)
     pieces = rank_in_pieces(queries, options, users.items, _PIECE, (0, 1))
     ruled_TK = np.concatenate([lists.items_TK for lists in pieces])

@@ -134,11 +134,11 @@ def _with_cold(saved: Artifact, features: Features) -> Artifact:
     model = more.model
     factors = model.factors()
     if factors is not None and factors.dim:
-        found = predicted(model, more.history, more.items, ~cold_J, features)
+        v_ND, b_N, chosen = predicted(model, more.history, more.items, ~cold_J, features)
         model = model.with_vectors(
-            np.flatnonzero(cold_J), found.v_ND.astype(np.float32), found.b_N.astype(np.float32)
+            np.flatnonzero(cold_J), v_ND.astype(np.float32), b_N.astype(np.float32)
         )
-        about |= found.about
+        about |= chosen
     elif factors is None:
         raise UsageError(
             f"a model of system {saved.about.get('system')!r} has no vectors that features could "

@@ -173,7 +173,7 @@ def _reranked(
         short: list[int] = []
         for t, at in enumerate(waiting_T.tolist()):
             index, there_N = int(part.index_T[t]), candidates_TN[t] >= 0
-            one = reranking.apply(
+            entries = reranking.apply(
                 candidates_TN[t, there_N].astype(np.int64),
                 candidate_scores_TN[t, there_N].astype(np.float64),
                 items_TK.shape[1],
@@ -182,10 +182,11 @@ def _reranked(
                 seed=None if seeds_T is None else seeds_T[t],
                 history_H=part.own.of(index).astype(np.int64) if index >= 0 else None,
             )
-            full = len(one.items_K)
+            full = len(entries)
             items_TK[at], scores_TK[at] = -1, -np.inf
-            items_TK[at, :full], scores_TK[at, :full] = one.items_K, one.scores_K
-            notes[at] = one.notes
+            items_TK[at, :full] = [item for item, _, _ in entries]
+            scores_TK[at, :full] = [score for _, score, _ in entries]
+            notes[at] = tuple(own for _, _, own in entries)
             if full < items_TK.shape[1] and there_N[-1]:
                 short.append(at)
         waiting_T = np.array(short if depth < n_items else [], np.int64)

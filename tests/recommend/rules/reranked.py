@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sdgar.data.ids import Ids
 from sdgar.recommend.rules import Facts, Rules
-from sdgar.recommend.rules.reranking import Reranked
+
+
+class Reranked(NamedTuple):
+    """The columns of a re-ranked list."""
+
+    items_K: np.ndarray
+    scores_K: np.ndarray
+    notes: tuple[tuple[str, ...], ...]
 
 
 def facts_of(entries: Mapping[int, Mapping[str, Any]] | None = None, **columns: Any) -> Facts:
@@ -34,4 +41,6 @@ def reranked(
             best[item] = max(score, best.get(item, score))
     order = sorted(best, key=lambda item: (-best[item], item))
     items_N, scores_N = np.array(order, np.int64), np.array([best[item] for item in order])
-    return using.apply(items_N, scores_N.astype(np.float64), k, facts, **how)
+    found = using.apply(items_N, scores_N.astype(np.float64), k, facts, **how)
+    items, scores, notes = zip(*found, strict=True) if found else ((), (), ())
+    return Reranked(np.array(items, np.int64), np.array(scores, np.float64), notes)

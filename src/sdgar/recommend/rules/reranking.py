@@ -16,7 +16,7 @@ from sdgar.errors import UsageError
 from sdgar.recommend.rules.changes import Candidates, PopularityRule, standardised
 from sdgar.recommend.rules.facts import Facts
 from sdgar.recommend.rules.filters import BlockRule
-from sdgar.recommend.rules.selection import pinned_entries, select, with_pins
+from sdgar.recommend.rules.selection import ListEntry, pinned_entries, select, with_pins
 from sdgar.recommend.rules.settings import Moment, Rule, Texts, number, settings_of
 from sdgar.recommend.rules.terms import CalibrationRule, DiversityRule
 from sdgar.show.printed import Described
@@ -48,18 +48,6 @@ class RerankOptions:
 
 NO_OPTIONS = RerankOptions()
 """The options of a request without any."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reranked:
-    """One re-ranked list; it may be shorter than requested."""
-
-    items_K: NDArray[np.int64]
-    """The indices of the items, in order, each once."""
-    scores_K: NDArray[np.float64]
-    """The scores of the model, which no rule changes."""
-    notes: tuple[tuple[str, ...], ...]
-    """The notes on each entry: which rules acted on it."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -178,12 +166,13 @@ class Reranking(Described):
         pin_scores: Mapping[int, float] | None = None,
         seed: int | None = None,
         history_H: NDArray[np.int64] | None = None,
-    ) -> Reranked:
+    ) -> list[ListEntry]:
         """Re-rank the candidates of one list, the best first, into a list of at most k.
 
-        No candidate is blocked. ``pin_scores`` are the scores of pinned items that are not among
-        the candidates; without a finite one, an item is not listed. ``seed`` is for exploration,
-        and ``history_H`` (the indices of the user's items) for calibration.
+        An entry has the score of the model, which no rule changes. No candidate is blocked.
+        ``pin_scores`` are the scores of pinned items that are not among the candidates; without a
+        finite one, an item is not listed. ``seed`` is for exploration, and ``history_H`` (the
+        indices of the user's items) for calibration.
         """
         own = dict(zip(items_N.tolist(), scores_N.tolist(), strict=True))
         pins = pinned_entries(self._pins, k, facts, {**(pin_scores or {}), **own})
@@ -199,9 +188,4 @@ class Reranking(Described):
         listed = [
             (int(items_N[at]), float(scores_N[at]), tuple(candidates.notes[at])) for at in chosen
         ]
-        whole = with_pins(listed, pins, k)
-        return Reranked(
-            np.array([item for item, _, _ in whole], np.int64),
-            np.array([score for _, score, _ in whole], np.float64),
-            tuple(notes for _, _, notes in whole),
-        )
+        return with_pins(listed, pins, k)
