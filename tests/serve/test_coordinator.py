@@ -108,7 +108,7 @@ def test_a_refusal_of_one_is_a_refusal_of_all(shelf, database, monkeypatch):
         member.coordinator.step()
     assert (one.serves, two.serves) == ("first", "first")
     for member in (one, two):
-        assert "no memory" in member.models.refused["main"].reason
+        assert "no memory" in member.models.refused["main"][1]
 
 
 def test_a_process_that_is_dead_is_not_waited_for(shelf, database, monkeypatch):
@@ -136,7 +136,7 @@ def test_a_late_process_follows_the_others(shelf, database, monkeypatch, steps):
         for _ in range(steps):
             one.coordinator.step()
     late.coordinator.step()
-    assert "no memory" in late.models.refused["main"].reason
+    assert "no memory" in late.models.refused["main"][1]
     assert (one.serves, late.serves) == ("first", "first")
 
 

@@ -91,7 +91,7 @@ def test_a_bad_model_changes_nothing_and_is_named(shelf, other_folder, harm):
         models.reload()
     assert refused.value.code == "refused_model"
     assert models.current is before
-    assert models.refused["main"].model.startswith("bad")
+    assert models.refused["main"][0].startswith("bad")
     put(shelf, other_folder, "good")
     models.reload()
     assert models.refused == {}

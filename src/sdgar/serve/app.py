@@ -46,12 +46,10 @@ def build(state: ServerState, settings: ServerSettings) -> Any:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        if state.background is not None:
-            state.background.start()
+        state.background.start()
         yield
         state.draining = True
-        if state.background is not None:
-            state.background.stop()
+        state.background.stop()
         state.service.batches.close()
 
     app = FastAPI(

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 _LAST = 10_000
@@ -57,10 +57,6 @@ class ServiceMetrics:
         self.batch.observe(queries)
         self._batches += 1
         self._queries += queries
-
-    def text(self) -> bytes:
-        """Return all metrics in the format of Prometheus."""
-        return generate_latest(self.registry)
 
     def for_page(self) -> dict[str, Any]:
         """Return the numbers of the page: requests per minute of the last hour, and latencies."""

@@ -31,6 +31,7 @@ from sdgar.serve.metrics import ServiceMetrics
 from sdgar.serve.routes.common import ServerState
 from sdgar.serve.service import Service, answer_batch
 from sdgar.serve.settings import ServerSettings
+from sdgar.serve.snapshot import Snapshot
 from sdgar.serve.store import Database
 from sdgar.serve.swap import MAIN, ModelSource, ServedModels, is_model
 
@@ -56,13 +57,8 @@ def state_from(settings: ServerSettings) -> ServerState:
             "key. Add one with `sdgar keys add NAME --role admin --store …`, or use --keys never.",
             code="no_keys",
         )
-    if settings.group is not None and database is None:
-        raise UsageError(
-            "several processes coordinate models through the store: add --store.",
-            code="no_store",
-        )
-    if needed and database is None:
-        raise UsageError("keys are kept in the store: add --store.", code="no_store")
+    if database is None and (needed or settings.group is not None):
+        raise UsageError("keys and several processes need a store: add --store.", code="no_store")
     sources = {
         name: ModelSource(name, Path(folder), _watched(settings, name, Path(folder)), share)
         for name, (folder, share) in settings.models.items()
@@ -81,15 +77,16 @@ def state_from(settings: ServerSettings) -> ServerState:
     service = Service(models, catalogue, recent, batches, impressions, rules)
     access = Access(needed=needed)
     access.update(keys)
-    state = ServerState(service, access, metrics, settings.limits, models.reload, database)
+    reload: Callable[[str, str | None], Snapshot] = models.reload
     change: Callable[[str], object] = models.reload
     tasks = []
     if settings.group is not None and database is not None:
         coordinator = SwapCoordinator(models, database, settings.group)
-        state.reload, change = coordinator.reload, coordinator.propose
+        reload, change = coordinator.reload, coordinator.propose
         tasks.append(PeriodicTask("coordination", 0.2, coordinator.step))
-    state.background = BackgroundTasks(tasks + _tasks(state, settings, change))
-    return state
+    tasks += _tasks(service, access, database, settings, change)
+    background = BackgroundTasks(tasks)
+    return ServerState(service, access, metrics, settings.limits, reload, background, database)
 
 
 def _watched(settings: ServerSettings, name: str, folder: Path) -> bool:
@@ -98,9 +95,12 @@ def _watched(settings: ServerSettings, name: str, folder: Path) -> bool:
 
 
 def _tasks(
-    state: ServerState, settings: ServerSettings, change: Callable[[str], object]
+    service: Service,
+    access: Access,
+    database: Database | None,
+    settings: ServerSettings,
+    change: Callable[[str], object],
 ) -> list[PeriodicTask]:
-    service, database = state.service, state.database
     tasks = [PeriodicTask("impressions", 1.0, service.impressions.flush)]
     if database is not None:
         number = 0
@@ -115,9 +115,9 @@ def _tasks(
 
         def update_keys() -> None:
             keys = database.keys()
-            state.access.update(keys)
+            access.update(keys)
             if keys and settings.keys == "auto":
-                state.access.needed = True
+                access.needed = True
 
         follow()
         service.catalogue.refresh()

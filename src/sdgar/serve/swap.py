@@ -146,24 +146,15 @@ def _can_be_named(path: Path) -> bool:
     return bool(plain) and is_model(path)
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """A model that was refused, and why."""
-
-    model: str
-    """The name of its folder, and its version if that can be read."""
-    reason: str
-    """The reason, as a sentence."""
-
-
 class ServedModels:
     """The models that answer now, and the way to activate others."""
 
     def __init__(self, sources: Mapping[str, ModelSource], *, canary: bool = True) -> None:
         self._sources, self._canary = dict(sources), canary
         self._lock = Lock()
-        self.refused: dict[str, Refusal] = {}
-        """The last refusal of each variant, until another model is activated."""
+        self.refused: dict[str, tuple[str, str]] = {}
+        """The model that was refused last for each variant, until another one is activated, as the
+        name of its folder, with its version if that can be read; and the reason, as a sentence."""
         self._skipped: dict[str, str] = {}
         """The newest model of each variant at the time when an older one was requested by name."""
         self.swaps = 0
@@ -206,7 +197,7 @@ class ServedModels:
             refused = self.refused.get(name)
             if (
                 version != self.current.by_name[name].snapshot.version
-                and (refused is None or refused.model != _label(folder))
+                and (refused is None or refused[0] != _label(folder))
                 and self._skipped.get(name) != _label(folder)
             ):
                 found[name] = version
@@ -262,9 +253,9 @@ class ServedModels:
 
     def refuse(self, variant: str, model: str, reason: str) -> UsageError:
         """Record that a model was refused, and return the error for it."""
-        if self.refused.get(variant) != Refusal(model, reason):
+        if self.refused.get(variant) != (model, reason):
             log.warning("model %s is refused: %s", model, reason)
-        self.refused[variant] = Refusal(model, reason)
+        self.refused[variant] = model, reason
         return UsageError(
             f"the model {model} is refused, and the old model keeps answering: {reason}",
             code="refused_model",

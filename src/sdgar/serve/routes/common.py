@@ -46,10 +46,10 @@ class ServerState:
     """The limits of requests."""
     reload: Callable[[str, str | None], Snapshot]
     """Changes a variant to another model: by name, or the newest."""
+    background: BackgroundTasks
+    """Periodic tasks in a thread."""
     database: Database | None = None
     """The store of events, items, users and keys, or None."""
-    background: BackgroundTasks | None = None
-    """Periodic tasks in a thread."""
     draining: bool = False
     """Whether the server is about to end, so that new requests should go elsewhere."""
     running: int = 0
@@ -69,10 +69,6 @@ class ServerState:
     def model(self) -> Recommender:
         """The model that answers now; with variants, the first one."""
         return self.service.models.current.first.snapshot.model
-
-    def task_failures(self) -> dict[str, str]:
-        """Return the periodic tasks that fail now, with their errors."""
-        return {} if self.background is None else self.background.failures()
 
 
 def state_of(request: Request) -> ServerState:

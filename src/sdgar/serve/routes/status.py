@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Body, Request
 from fastapi.responses import PlainTextResponse, Response
+from prometheus_client import generate_latest
 
 from sdgar.serve import answers, schemas
 from sdgar.serve.problems import Refused
@@ -63,8 +64,8 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
 
 def _refused(state: ServerState) -> list[dict[str, str]]:
     return [
-        {"variant": name, "model": one.model, "reason": one.reason}
-        for name, one in state.service.models.refused.items()
+        {"variant": name, "model": model, "reason": reason}
+        for name, (model, reason) in state.service.models.refused.items()
     ]
 
 
@@ -83,7 +84,7 @@ async def service(request: Request) -> Response:
             "queue": len(state.service.batches),
             "running": state.running,
             "swaps": state.service.models.swaps,
-            "failures": sorted(state.task_failures()),
+            "failures": sorted(state.background.failures()),
             "started": as_time(state.metrics.started),
         }
     )
@@ -105,7 +106,7 @@ async def livez() -> Response:
 async def readyz(request: Request) -> Response:
     """Answer 200 if requests are welcome; name refused models, while the old one answers."""
     state = state_of(request)
-    ready = not state.draining and "store" not in state.task_failures()
+    ready = not state.draining and "store" not in state.background.failures()
     refused = [one["model"] for one in _refused(state)]
     found = {"ready": ready, "draining": state.draining, "refused": refused}
     return answer(found, 200 if ready else 503)
@@ -128,7 +129,8 @@ async def metrics(request: Request) -> Response:
     found.kept.set(state.service.catalogue.found_kept)
     found.read.set(state.service.catalogue.read)
     found.dropped.set(state.service.impressions.dropped)
-    return Response(found.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    text = generate_latest(found.registry)
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @changes.post(
