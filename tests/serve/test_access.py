@@ -1,27 +1,20 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from sdgar.errors import UsageError
 from sdgar.serve.access import ROLES, Access
 from sdgar.serve.problems import Refused
+from sdgar.serve.store import Key
 
 
-@dataclass
-class Key:
-    id: str
-    role: str
-    hash: str
-    expires: float | None = None
-    revoked: bool = False
-
-
-def made(id: str, role: str, **more: Any) -> tuple[str, Key]:
+def made(id: str, role: str, expires: float | None = None, **more: Any) -> tuple[str, Key]:
     secret = f"sdgar_{id}_{'s' * 43}"
-    return secret, Key(id, role, hashlib.sha256(secret.encode()).hexdigest(), **more)
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    return secret, Key(id, "web", role, digest, 1.0, expires, **more)
 
 
 def scope(*headers: tuple[bytes, bytes]) -> dict[str, Any]:
@@ -91,9 +84,7 @@ def test_every_route_needs_a_role_but_health(serving, model_folder):
     secret = client.state.database.add_key("reader", "read")
     client.state.access.update(client.state.database.keys())
     client.state.access.needed = True
-    document = client.state and client("GET", "/v1/openapi.json")
-    assert document.status_code == 200
-    for path, methods in document.json()["paths"].items():
+    for path, methods in client.get("/v1/openapi.json")["paths"].items():
         for method in methods:
             answer = client(
                 method.upper(), path.replace("{id}", "1"), {} if method != "get" else None
@@ -110,8 +101,6 @@ def test_every_route_needs_a_role_but_health(serving, model_folder):
 
 
 def test_a_server_that_others_reach_needs_keys(serving, model_folder):
-    from sdgar.errors import UsageError
-
     with pytest.raises(UsageError) as refused:
         serving(model_folder, host="0.0.0.0")
     assert refused.value.code == "no_keys"

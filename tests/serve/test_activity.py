@@ -1,17 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sdgar.serve.activity import RecentEvents, RecentFeedback
+from sdgar.serve.store import Event
 from sdgar.serve.swap import position_of
-
-
-@dataclass
-class Event:
-    user: str
-    item: str
-    kind: str = "view"
-    weight: float | None = None
 
 
 def test_the_newest_word_on_an_item_counts():
@@ -19,7 +10,7 @@ def test_the_newest_word_on_an_item_counts():
         [Event("u", "a"), Event("u", "b", "dislike"), Event("u", "a", "skip"), Event("u", "b")]
     )
     assert since == RecentFeedback(liked=("b",), disliked=("a",))
-    assert since.after([Event("u", "c", "buy", -1.0)]).disliked == ("a", "c")
+    assert since.after([Event("u", "c", "buy", weight=-1.0)]).disliked == ("a", "c")
 
 
 def test_events_may_come_twice():

@@ -14,6 +14,8 @@ from sdgar.serve.coordinator import SwapCoordinator
 from sdgar.serve.store import Database
 from sdgar.serve.swap import ModelSource, ServedModels
 
+from .test_swap import damaged
+
 
 @pytest.fixture
 def shelf(tmp_path: Path, model_folder: Path, other_folder: Path) -> Path:
@@ -52,6 +54,12 @@ class Member:
         return self.models.current.first.snapshot.name
 
 
+def step(*members: Member) -> None:
+    """Take the next step of each process, one after the other."""
+    for member in members:
+        member.coordinator.step()
+
+
 def refuse_all(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a process refuse every model."""
 
@@ -66,13 +74,12 @@ def stepping(members: list[Member]) -> Iterator[None]:
     """Take the steps of all processes in a thread."""
     over = threading.Event()
 
-    def step() -> None:
+    def run() -> None:
         while not over.is_set():
-            for member in list(members):
-                member.coordinator.step()
+            step(*members)
             time.sleep(0.01)
 
-    thread = threading.Thread(target=step)
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         yield
@@ -83,14 +90,13 @@ def stepping(members: list[Member]) -> Iterator[None]:
 
 def test_all_switch_once_all_are_ready(shelf, database):
     one, two = Member(shelf, database, "one"), Member(shelf, database, "two")
-    for member in (one, two):
-        member.coordinator.step()
+    step(one, two)
     one.coordinator.propose("main", "second")
-    one.coordinator.step()
+    step(one)
     assert (one.serves, two.serves) == ("first", "first")  # the other one has not looked yet
-    two.coordinator.step()
+    step(two)
     assert two.serves == "second"  # both were ready
-    one.coordinator.step()
+    step(one)
     assert one.serves == "second"
     one.coordinator.propose("main", "second")
     for member in (one, two, one):
@@ -101,11 +107,9 @@ def test_all_switch_once_all_are_ready(shelf, database):
 def test_a_refusal_of_one_is_a_refusal_of_all(shelf, database, monkeypatch):
     one, two = Member(shelf, database, "one"), Member(shelf, database, "two")
     refuse_all(two, monkeypatch)
-    for member in (one, two):
-        member.coordinator.step()
+    step(one, two)
     one.coordinator.propose("main", "second")
-    for member in (one, two, one, two):
-        member.coordinator.step()
+    step(one, two, one, two)
     assert (one.serves, two.serves) == ("first", "first")
     for member in (one, two):
         assert "no memory" in member.models.refused["main"][1]
@@ -113,40 +117,35 @@ def test_a_refusal_of_one_is_a_refusal_of_all(shelf, database, monkeypatch):
 
 def test_a_process_that_is_dead_is_not_waited_for(shelf, database, monkeypatch):
     one, dead = Member(shelf, database, "one"), Member(shelf, database, "dead")
-    for member in (one, dead):
-        member.coordinator.step()
+    step(one, dead)
     one.coordinator.propose("main", "second")
-    one.coordinator.step()
+    step(one)
     assert one.serves == "first"
     now = time.time
     monkeypatch.setattr("sdgar.serve.coordinator.time.time", lambda: now() + 60)
     monkeypatch.setattr("sdgar.serve.store.database.time.time_ns", lambda: int((now() + 60) * 1e9))
-    one.coordinator.step()
+    step(one)
     assert one.serves == "second"
 
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_late_process_follows_the_others(shelf, database, monkeypatch, steps):
     one, late = Member(shelf, database, "one"), Member(shelf, database, "late")
-    for member in (one, late):
-        member.coordinator.step()
+    step(one, late)
     with monkeypatch.context() as patched:
         refuse_all(one, patched)
         one.coordinator.propose("main", "second")
-        for _ in range(steps):
-            one.coordinator.step()
-    late.coordinator.step()
+        step(*[one] * steps)
+    step(late)
     assert "no memory" in late.models.refused["main"][1]
     assert (one.serves, late.serves) == ("first", "first")
 
 
 def test_further_variants_change_together_too(shelf, database):
     members = [Member(shelf, database, name, variants=("main", "b")) for name in ("one", "late")]
-    for member in members:
-        member.coordinator.step()
+    step(*members)
     members[0].coordinator.propose("b", "second")
-    for member in (*members, members[1], members[1], members[0]):
-        member.coordinator.step()
+    step(*members, members[1], members[1], members[0])
     for member in members:
         by_name = member.models.current.by_name
         assert [by_name[name].snapshot.name for name in ("main", "b")] == ["first", "second"]
@@ -157,18 +156,16 @@ def test_a_new_process_changes_too(shelf, database):
     with stepping(members):
         members[0].coordinator.reload("main", "second")
         members.append(Member(shelf, database, "late"))  # it starts with the first model
-        members[1].coordinator.step()
+        step(members[1])
         members[0].coordinator.reload("main", "second")
     assert [member.serves for member in members] == ["second", "second"]
 
 
 def test_another_group_goes_its_own_way(shelf, database):
     one, other = Member(shelf, database, "one"), Member(shelf, database, "x", group="h")
-    for member in (one, other):
-        member.coordinator.step()
+    step(one, other)
     one.coordinator.propose("main", "second")
-    for member in (one, other):
-        member.coordinator.step()
+    step(one, other)
     assert (one.serves, other.serves) == ("second", "first")
 
 
@@ -177,13 +174,10 @@ def test_a_reload_returns_when_all_have_changed(shelf, database):
     with stepping([one, two]):
         assert one.coordinator.reload("main", "second").name == "second"
         assert (one.serves, two.serves) == ("second", "second")
-        data = bytearray((shelf / "first" / "model.safetensors").read_bytes())
-        data[-1] ^= 1
-        (shelf / "first" / "model.safetensors").write_bytes(bytes(data))
+        damaged(shelf / "first")
         with pytest.raises(UsageError, match="refused"):
             two.coordinator.reload("main", "first")
-        data[-1] ^= 1
-        (shelf / "first" / "model.safetensors").write_bytes(bytes(data))
+        damaged(shelf / "first")  # the same bit again: it is repaired
         assert two.coordinator.reload("main", "first").name == "first"
         assert (one.serves, two.serves) == ("first", "first")
         assert two.coordinator.reload("main", "second").name == "second"

@@ -52,20 +52,15 @@ def test_many_requests_at_once_get_what_each_gets_alone(client, model):
 
 def test_an_unknown_id_fails_nobody(client, model):
     known = model.users.values.tolist()[0]
-    found = client.post("/v1/recommend", users=["nobody", known, "else"], k=3, exclude=["what"])
-    assert [one["user"] for one in found["lists"]] == ["nobody", known, "else"]
-    assert [one["basis"] for one in found["lists"]] == ["popular", "model", "popular"]
+    queried = ["nobody", known, "else", known]
+    found = client.post("/v1/recommend", users=queried, k=3, exclude=["what"])
+    assert [one["user"] for one in found["lists"]] == queried
+    assert [one["basis"] for one in found["lists"]] == ["popular", "model"] * 2
+    assert found["lists"][1]["items"] == found["lists"][3]["items"]
     assert found["unknown"] == {"users": ["nobody", "else"], "items": ["what"]}
     counts = [one["score"] for one in found["lists"][0]["items"]]
     assert counts == sorted(counts, reverse=True)
     assert len(counts) == 3
-
-
-def test_a_user_who_is_named_twice_has_two_lists(client, model):
-    user = model.users.values.tolist()[4]
-    found = client.post("/v1/recommend", users=[user, "no", user], k=2)["lists"]
-    assert [one["user"] for one in found] == [user, "no", user]
-    assert found[0]["items"] == found[2]["items"]
 
 
 def test_items_can_be_chosen_from_and_left_out(client, model):
@@ -75,12 +70,6 @@ def test_items_can_be_chosen_from_and_left_out(client, model):
     own = model.recommend_lists([user], k=40, items=allowed, exclude=out).dicts()[0]
     assert [e for e, _ in entries(found["lists"][0])] == [e for e, _ in entries(own)]
     assert found["lists"][0]["short"]
-
-
-def test_what_a_user_has_can_be_listed_too(client, model):
-    user = model.users.values.tolist()[2]
-    found = client.post("/v1/recommend", users=[user], k=40, exclude_seen=False)["lists"][0]
-    assert len(found["items"]) == len(model.items)
 
 
 def test_reasons_name_items_of_the_history(client, model):
