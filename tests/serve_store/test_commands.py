@@ -9,7 +9,8 @@ import sys
 import polars as pl
 import pytest
 
-from sdgar.cli import app
+from sdgar.cli import app, inputs
+from sdgar.cli.options.values import source
 from sdgar.serve.store import Database, Entry, Event
 
 
@@ -81,9 +82,8 @@ def test_items_and_users_are_imported(sdgar, tmp_path):
     )
     code, said, made = sdgar("data", "import-items", "items.csv", "--store", STORE, "--json")
     assert (code, made["items"]) == (0, 2), said
-    pl.DataFrame(
-        {"user_id": [5, 6], "name": ["Ann", None], "tags": [["a", "b"], []]}
-    ).write_parquet(tmp_path / "users.parquet")
+    users = pl.DataFrame({"user_id": [5, 6], "name": ["Ann", None], "tags": [["a", "b"], []]})
+    users.write_parquet(tmp_path / "users.parquet")
     assert sdgar("data", "import-users", "users.parquet", "--store", STORE)[0] == 0
     with Database.open(STORE) as store:
         lamp, other = store.get("item", "1"), store.get("item", "2")
@@ -115,10 +115,8 @@ def test_a_bad_row_imports_nothing(sdgar, tmp_path):
     (tmp_path / "items.csv").write_text("number,name,size\n1,good,2\n")
     code, said, _ = sdgar("data", "import-items", "items.csv", "--store", STORE)
     assert (code, "--id-column NAME" in said) == (2, True)
-    assert (
-        sdgar("data", "import-items", "items.csv", "--store", STORE, "--id-column", "number")[0]
-        == 0
-    )
+    words = ("--store", STORE, "--id-column", "number")
+    assert sdgar("data", "import-items", "items.csv", *words)[0] == 0
 
 
 def fill(url: str) -> None:
@@ -147,17 +145,12 @@ def test_a_model_is_trained_from_a_store(sdgar, url, tmp_path):
     assert "480 rows read = 420 kept + 60 filtered (negative_kind)" in " ".join(said.split())
     assert "dislike (60) do not" in " ".join(said.split())
     assert "s3cret" not in said
-    written = "".join(
-        p.read_text(errors="replace") for p in (tmp_path / "run").rglob("*") if p.is_file()
-    )
-    assert "s3cret" not in written
+    written = [p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()]
+    assert b"s3cret" not in b"".join(written)
     assert summary["out"] == "run"
 
 
 def test_a_run_goes_on_with_the_events_that_it_began_with(sdgar, tmp_path):
-    from sdgar.cli import inputs
-    from sdgar.cli.options.values import source
-
     fill(STORE)
     (fixed,) = inputs.bounded([source(STORE)])
     fill(STORE)
@@ -170,11 +163,7 @@ def test_a_run_goes_on_with_the_events_that_it_began_with(sdgar, tmp_path):
 def test_a_run_keeps_no_password_and_goes_on_with_one_from_elsewhere(
     sdgar, postgresql_url, tmp_path, monkeypatch
 ):
-    from sdgar.cli import inputs
-    from sdgar.cli.options.values import source
-
-    address = source(postgresql_url)
-    (kept,) = inputs.absolute([address])
+    (kept,) = inputs.absolute([source(postgresql_url)])
     assert "s3cret" not in kept
     monkeypatch.setenv("PGPASSWORD", "s3cret:/word")
     Database.open(kept).close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -16,9 +17,7 @@ def test_an_entry_comes_back_as_it_went_in(store):
     store.put("item", LAMP)
     found = store.get("item", "7")
     assert abs(found.updated - time.time()) < 5
-    assert found == Entry(
-        **{n: getattr(LAMP, n) for n in LAMP.__slots__} | {"updated": found.updated}
-    )
+    assert found == replace(LAMP, updated=found.updated)
     assert store.get("user", "7") is None
     assert store.get("item", "8") is None
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, create_engine, inspect, text
 
 from sdgar.errors import ArtifactError, DataError, ResourceError, SdgarError, UsageError
 from sdgar.serve.store import Address, Database, Event, database, schema
@@ -22,10 +21,8 @@ def files_in(folder: Path) -> list[str]:
 
 def test_relative_and_absolute_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with (
-        Database.open("sqlite:///own.db") as one,
-        Database.open(f"sqlite:///{tmp_path}/own.db") as two,
-    ):
+    absolute = f"sqlite:///{tmp_path}/own.db"
+    with Database.open("sqlite:///own.db") as one, Database.open(absolute) as two:
         one.add_events([Event("a", "1")])
         assert two.count_events() == 1
     assert files_in(tmp_path) == ["own.db"]
@@ -97,9 +94,8 @@ def test_an_address_is_shown_without_its_password():
     for url, safe in shown.items():
         address = Address.of(url)
         assert str(address) == repr(address) == address.name == safe
-    assert (
-        Address.of("postgresql://u:p@h/db?password=x&a=b").absolute() == "postgresql://u@h/db?a=b"
-    )
+    both = Address.of("postgresql://u:p@h/db?password=x&a=b")
+    assert both.absolute() == "postgresql://u@h/db?a=b"
     assert Address.of("postgresql://h/db?password=x").absolute() == "postgresql://h/db"
 
 
@@ -134,16 +130,10 @@ def test_a_file_that_is_no_database_stays_as_it_is(tmp_path):
 
 
 def test_a_database_of_something_else_is_left_alone(url):
-    if url.startswith("sqlite"):
-        path = url.removeprefix("sqlite:///")
-        with sqlite3.connect(path) as foreign:
-            foreign.execute("CREATE TABLE events (x)")
-        foreign.close()
-    else:
-        import psycopg
-
-        with psycopg.connect(url) as foreign:
-            foreign.execute("CREATE TABLE events (x int)")
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as foreign:
+        foreign.execute(text("CREATE TABLE events (x int)"))
+    engine.dispose()
     with pytest.raises(DataError, match="another program") as caught:
         Database.open(url)
     assert caught.value.code == "not_a_store"
@@ -154,12 +144,9 @@ def test_other_tables_of_a_postgresql_database_are_no_obstacle(postgresql_url):
 
     with psycopg.connect(postgresql_url) as other:
         other.execute("CREATE TABLE people (x int)")
-    Database.open(postgresql_url).close()
-
-
-def test_a_database_without_a_store_cannot_be_read(postgresql_url):
     with pytest.raises(DataError, match="holds no store yet"):
         Database.open(postgresql_url, read_only=True)
+    Database.open(postgresql_url).close()
 
 
 def test_a_damaged_file_is_an_error_in_words(tmp_path):
@@ -190,10 +177,7 @@ def steps() -> tuple[Callable[[Connection], None], ...]:
     def paint(connection) -> None:
         connection.execute(text("UPDATE events SET colour = 'red'"))
 
-    return (
-        colour,
-        paint,
-    )
+    return colour, paint
 
 
 def test_an_older_store_takes_the_steps_that_it_lacks_once(url, monkeypatch):
@@ -233,21 +217,12 @@ def test_a_new_store_has_the_tables_of_the_newest_version(store):
 
 
 def test_many_open_a_new_store_at_once(url):
-    failed: list[Exception] = []
+    def opened(_: int) -> None:
+        with Database.open(url) as store:
+            store.add_events([Event("a", "1")])
 
-    def opened() -> None:
-        try:
-            with Database.open(url) as store:
-                store.add_events([Event("a", "1")])
-        except Exception as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=opened) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(opened, range(8)))
     with Database.open(url) as store:
         assert store.count_events() == 8
 

@@ -11,7 +11,7 @@ from sdgar.data import feedback
 from sdgar.data.readers import read_files, read_options
 from sdgar.errors import DataError, SdgarError, UsageError
 from sdgar.serve.event_tables import export_events
-from sdgar.serve.store import Database, Event
+from sdgar.serve.store import Database, Entry, Event, Impression
 from sdgar.serve.store.database import copy_store
 
 
@@ -53,20 +53,14 @@ def test_the_store_and_a_file_of_the_same_rows_are_read_alike(store, url, tmp_pa
 
 
 def test_negative_kinds_are_named_in_one_line(store, url):
-    store.add_events(
-        [Event("a", "1", "view"), Event("a", "2", "Thumbs-Down"), Event("b", "1", "x")]
-    )
+    rows = (("a", "1", "view"), ("a", "2", "Thumbs-Down"), ("b", "1", "x"))
+    store.add_events([Event(*row) for row in rows])
     loaded = read_files([url])
     assert loaded.facts["kinds"] == (
         "x (1), view (1) count as positive; Thumbs-Down (1) do not, and are not recommended again; "
         "--kinds says otherwise"
     )
     assert len(loaded.interactions) == 2
-
-
-def test_one_kind_needs_no_words(store, url):
-    store.add_events([Event("a", "1"), Event("b", "1")])
-    assert "kinds" not in read_files([url]).facts
 
 
 def test_kinds_are_chosen(store, url):
@@ -81,8 +75,7 @@ def test_kinds_are_chosen(store, url):
     assert "no row has the kind 'by'. Did you mean 'buy'?" in skipped.notes
     with pytest.raises(DataError, match=r"no row to learn from.*other_kind"):
         sdgar.read(url, kinds=("by",), verbose=False)
-    everything = sdgar.read(url, kind="none", verbose=False)
-    assert len(everything) == 3
+    assert len(sdgar.read(url, kind="none", verbose=False)) == 3
     with pytest.raises(UsageError, match="Leave one of them out"):
         sdgar.read(url, kind="none", kinds=("buy",))
     with pytest.raises(UsageError, match="--kinds names no kind"):
@@ -92,10 +85,8 @@ def test_kinds_are_chosen(store, url):
 def test_kinds_need_a_column_of_them():
     with pytest.raises(UsageError, match="--kind-column NAME"):
         sdgar.read({"user": [1], "item": [2]}, kinds=("buy",))
-    data = sdgar.read(
-        {"user": [1, 1], "item": [2, 3], "what": ["buy", None]}, kind="what", verbose=False
-    )
-    assert len(data) == 2  # an event without a kind counts
+    rows = {"user": [1, 1], "item": [2, 3], "what": ["buy", None]}
+    assert len(sdgar.read(rows, kind="what", verbose=False)) == 2  # one without a kind counts
 
 
 def test_weights_are_those_of_files_and_below_0_speaks_against(store, url):
@@ -111,9 +102,10 @@ def test_weights_are_those_of_files_and_below_0_speaks_against(store, url):
     assert "--weight-column weight" in read_files([url]).facts["weights"]
 
 
-def test_a_store_without_weights_offers_none(store, url):
+def test_a_store_of_one_kind_without_weights_needs_no_words(store, url):
     store.add_events([Event("a", "1"), Event("a", "2")])
-    assert "weights" not in read_files([url]).facts
+    loaded = read_files([url])
+    assert not {"kinds", "weights"} & set(loaded.facts)
     with pytest.raises(UsageError, match="no column 'weight'"):
         sdgar.read(url, weight="weight")
 
@@ -155,13 +147,9 @@ def test_a_store_without_events_has_nothing_to_learn_from(store, url):
 
 
 def test_kinds_against_an_item():
-    assert all(
-        map(
-            feedback.is_negative_kind,
-            ("dislike", "SKIP", "not interested", "buy below 0", "return"),
-        )
-    )
-    assert not any(map(feedback.is_negative_kind, ("view", "buy", "like", "event", "", "below 0")))
+    against = ("dislike", "SKIP", "not interested", "buy below 0", "return")
+    others = ("view", "buy", "like", "event", "", "below 0")
+    assert [one for one in (*against, *others) if feedback.is_negative_kind(one)] == [*against]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
@@ -198,12 +186,8 @@ def test_an_empty_store_exports_an_empty_table(store, url, tmp_path):
 
 
 def test_a_store_moves_with_all_it_has(tmp_path, postgresql_url):
-    from sdgar.serve.store import Entry, Impression
-
-    with (
-        Database.open(f"sqlite:///{tmp_path}/from.db") as one,
-        Database.open(postgresql_url) as two,
-    ):
+    source = f"sqlite:///{tmp_path}/from.db"
+    with Database.open(source) as one, Database.open(postgresql_url) as two:
         one.add_events([Event("a", "1", key="k"), Event("b", "2", weight=1.5)])
         one.put("item", Entry("1", "Lamp", None, ("x", "y"), {"p": 1.0}, True))
         one.add_key("web", "read")
@@ -212,14 +196,8 @@ def test_a_store_moves_with_all_it_has(tmp_path, postgresql_url):
         one.report("s", "v1", "serving")
         counts = copy_store(one, two)
         assert counts["events"] == 2
-        for name in (
-            "keys",
-            "reports",
-            "requested_model",
-            "categories",
-            "catalogue_version",
-            "latest",
-        ):
+        names = ("keys", "reports", "requested_model", "categories", "catalogue_version", "latest")
+        for name in names:
             assert getattr(one, name)() == getattr(two, name)()
         assert one.events_after(0) == two.events_after(0)
         assert one.get("item", "1") == two.get("item", "1")
