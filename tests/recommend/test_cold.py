@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import sdgar
 from sdgar.data.held_out import HeldOut
-from sdgar.errors import DataError, UsageError
+from sdgar.errors import DataError, SdgarError, UsageError
 from sdgar.evaluation.metrics import per_user
 from sdgar.maths.ridge import ridges
 from sdgar.recommend import cold as module
@@ -107,9 +107,11 @@ def test_events_of_a_cold_item_count_more_the_more_there_are(films, model, grown
             later.add_items({280: [0]})
 
 
-def test_lists_mark_cold_items_and_so_does_a_saved_model(grown, tmp_path):
+def test_lists_mark_cold_items_and_so_does_a_saved_model(model, grown, tmp_path):
     frame = grown.recommend([0], k=2, items=[280, 3])
     assert dict(zip(frame["item"], frame["cold"], strict=True)) == {280: True, 3: False}
+    assert "cold" not in model.recommend([0], k=1).columns
+    assert "cold" not in model.recommend_lists([0], k=1).dicts()[0]["items"][0]
     listed = grown.recommend_lists([0], k=2, items=[280, 3]).dicts()[0]["items"]
     assert {one["item"]: one["cold"] for one in listed} == {280: True, 3: False}
     grown.save(tmp_path / "grown")
@@ -119,11 +121,6 @@ def test_lists_mark_cold_items_and_so_does_a_saved_model(grown, tmp_path):
     assert again.fold_in({"new": [0, 1]}).recommend(k=30, items=[280])["cold"].to_list() == [True]
 
 
-def test_a_model_without_cold_items_has_no_such_column(model):
-    assert "cold" not in model.recommend([0], k=1).columns
-    assert "cold" not in model.recommend_lists([0], k=1).dicts()[0]["items"][0]
-
-
 def test_training_with_features_of_items_gives_the_same_model(films, grown):
     events, _, features = films
     fitted = sdgar.IALS(dim=8, sweeps=6).fit(events.with_features(None, features))
@@ -131,27 +128,22 @@ def test_training_with_features_of_items_gives_the_same_model(films, grown):
 
 
 def test_features_that_nothing_can_be_learned_from_are_refused(films, model):
-    with pytest.raises(DataError, match="0 items of the model have features") as refused:
-        model.add_items(features=sdgar.Features.from_columns([900], {"genre": ["x"]}))
-    assert refused.value.code == "no_common_ids"
-    few = sdgar.Features.from_columns([*range(5), 900], {"genre": ["x"] * 6})
-    with pytest.raises(DataError, match="at least 20 are needed"):
-        model.add_items(features=few)
-    bare = sdgar.Features.from_columns([*range(30), 900], {"title": [*map(str, range(31))]})
-    with pytest.raises(DataError, match="no two trained items have a feature in common"):
-        model.add_items(features=bare)
-    folded = model.fold_in({"new": [0, 1]})
-    with pytest.raises(
-        UsageError, match="Add the items to the model that was saved after training"
+    make = sdgar.Features.from_columns
+    stranger = make([900], {"genre": ["x"]})
+    folded, near = model.fold_in({"new": [0, 1]}), sdgar.LocalEASE().fit(films[0])
+    for own, features, said in (
+        (model, stranger, "0 items of the model have features"),
+        (model, make([*range(5), 900], {"genre": ["x"] * 6}), "at least 20 are needed"),
+        (model, make([*range(30), 900], {"title": [*map(str, range(31))]}), "no two trained items"),
+        (folded, films[2], "Add the items to the model that was saved after training"),
+        (model, {"genre": ["x"]}, "features must be"),
+        (near, films[2], "no vectors"),
     ):
-        folded.add_items(features=films[2])
-    stranger = sdgar.Features.from_columns([900], {"genre": ["x"]})
-    with pytest.raises(DataError, match="0 items of the model have features"):
+        with pytest.raises(SdgarError, match=said):
+            own.add_items(features=features)
+    with pytest.raises(DataError, match="0 items of the model have features") as refused:
         sdgar.IALS().fit(films[0].with_features(None, stranger))
-    with pytest.raises(UsageError, match="features must be"):
-        model.add_items(features={"genre": ["x"]})
-    with pytest.raises(UsageError, match="no vectors"):
-        sdgar.LocalEASE().fit(films[0]).add_items(features=films[2])
+    assert refused.value.code == "no_common_ids"
 
 
 def test_features_without_a_new_item_leave_the_model_as_it_is(films, model):

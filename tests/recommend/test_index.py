@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -74,11 +74,16 @@ def few_are_a_hundred(monkeypatch):
     monkeypatch.setattr(module, "_FEW", 100)
 
 
+def both(index, *query, **options):
+    """Return the exact lists, and those by the index."""
+    return [rank(*query, **options) for rank in (top_k, index.top_k)]
+
+
 def test_the_recall_that_is_kept_is_that_of_the_lists(index, model, known):
     settled_T, others_T = np.arange(0, USERS, 2), np.arange(1, USERS, 2)
     shares = []
     for some_T in (settled_T, others_T):
-        exact, found = (rank(model, some_T, 50, seen=known) for rank in (top_k, index.top_k))
+        exact, found = both(index, model, some_T, 50, seen=known)
         shares.append(recall(found.items_TK, exact.items_TK))
     assert shares[0] >= module.WANTED_RECALL
     assert index.recall == pytest.approx(shares[1])
@@ -107,7 +112,7 @@ def test_items_that_the_memory_names_are_found_wherever_their_vectors_lie(index,
 def test_looking_into_all_lists_gives_the_exact_lists(model, known):
     whole = ItemIndex.of(model, known)
     whole.looked_into = whole.n_lists
-    exact, found = (rank(model, np.arange(USERS), 10, seen=known) for rank in (top_k, whole.top_k))
+    exact, found = both(whole, model, np.arange(USERS), 10, seen=known)
     assert recall(found.items_TK, exact.items_TK) > 0.999
     same = found.items_TK == exact.items_TK
     assert_allclose(found.scores_TK[same], exact.scores_TK[same], rtol=1e-5, atol=1e-5)
@@ -116,10 +121,7 @@ def test_looking_into_all_lists_gives_the_exact_lists(model, known):
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_blocked_items_are_not_found(index, model, known, share):
     blocked_I = np.random.default_rng(1).random(ITEMS) < share
-    exact, found = (
-        rank(model, np.arange(USERS), 10, seen=known, blocked_I=blocked_I)
-        for rank in (top_k, index.top_k)
-    )
+    exact, found = both(index, model, np.arange(USERS), 10, seen=known, blocked_I=blocked_I)
     assert not blocked_I[found.items_TK].any()
     assert recall(found.items_TK, exact.items_TK) > 0.9
 
@@ -127,17 +129,14 @@ def test_blocked_items_are_not_found(index, model, known, share):
 def test_where_few_items_are_allowed_lists_are_exact(index, model, known):
     blocked_I = np.ones(ITEMS, bool)
     blocked_I[np.random.default_rng(2).choice(ITEMS, 90, replace=False)] = False
-    exact, found = (
-        rank(model, np.arange(USERS), 95, seen=known, blocked_I=blocked_I)
-        for rank in (top_k, index.top_k)
-    )
+    exact, found = both(index, model, np.arange(USERS), 95, seen=known, blocked_I=blocked_I)
     assert_allclose(found.scores_TK, exact.scores_TK, rtol=1e-5, atol=1e-5)
     assert (found.items_TK == exact.items_TK).mean() > 0.99
 
 
 def test_long_lists_and_long_histories_are_exact(index, model, known, monkeypatch):
     monkeypatch.setattr(module, "_MOST_HITS", 30)
-    exact, found = (rank(model, np.arange(6), 20, seen=known) for rank in (top_k, index.top_k))
+    exact, found = both(index, model, np.arange(6), 20, seen=known)
     assert_array_equal(found.items_TK, exact.items_TK)
     more = index.top_k(model, np.arange(2), ITEMS + 5)
     assert_array_equal(more.items_TK, top_k(model, np.arange(2), ITEMS + 5).items_TK)
@@ -147,13 +146,12 @@ def test_new_users_are_served_and_other_items_are_not(index, model, known):
     new = NewContexts(History(np.array([0, 3, 5]), np.array([5, 65, 125, 7, 67], np.int32)))
     folded = model.fold_in(new)
     assert index.serves(folded)
-    exact, found = (
-        rank(folded, np.arange(2), 10, seen=new.history) for rank in (top_k, index.top_k)
-    )
+    exact, found = both(index, folded, np.arange(2), 10, seen=new.history)
     assert recall(found.items_TK, exact.items_TK) > 0.8
     other, _ = made(1)
     assert not index.serves(other)
     assert not index.serves(model.second)
+    assert not can_be_indexed(model.second)
     for one, by in ((other, index), (model, None)):
         assert_array_equal(
             best_items(by, one, np.arange(3), 5, seen=known).items_TK,
@@ -163,20 +161,13 @@ def test_new_users_are_served_and_other_items_are_not(index, model, known):
 
 def test_threads_search_at_the_same_time(index, model, known):
     wanted = index.top_k(model, np.arange(USERS), 10, seen=known)
-    wrong = []
 
-    def ask(first: int) -> None:
-        for user in range(first, first + 40):
-            found = index.top_k(model, np.array([user % USERS]), 10, seen=known)
-            if not np.array_equal(found.items_TK[0], wanted.items_TK[user % USERS]):
-                wrong.append(user)
+    def ask(user: int) -> bool:
+        found = index.top_k(model, np.array([user % USERS]), 10, seen=known)
+        return np.array_equal(found.items_TK[0], wanted.items_TK[user % USERS])
 
-    threads = [threading.Thread(target=ask, args=(10 * n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(4 * USERS)))
 
 
 def test_numbers_that_are_not_finite_are_named(index, model, known):
@@ -189,10 +180,6 @@ def test_numbers_that_are_not_finite_are_named(index, model, known):
     user_UD[3] = np.nan
     with pytest.raises(NumericalError, match="user index 3"):
         index.top_k(replace(factors, user_UD=user_UD), np.array([2, 3]), 5)
-
-
-def test_a_model_without_vectors_has_no_index(model):
-    assert not can_be_indexed(model.second)
 
 
 def answering(model: Sum, known: History) -> sdgar.Recommender:

@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import Interactions
-from sdgar.models.factors import Factors
-from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.lists import RankedLists
-from sdgar.recommend.recommender import Recommender
 
 
 @pytest.fixture
@@ -57,33 +53,3 @@ def test_a_frame_has_a_row_for_each_entry_and_one_for_an_empty_list(lists):
     assert frame["rank"].to_list() == [1, 2, 1, None]
     assert frame["item"].to_list() == [8, 7, 9, None]
     assert frame["short"].to_list() == [False, False, True, True]
-
-
-def a_model(users: int = 40, items: int = 30) -> Recommender:
-    rng = np.random.default_rng(0)
-    has = rng.random((users, items)) < 0.2
-    has[:, 0] = True
-    data = Interactions.from_arrays(*np.nonzero(has))
-    vectors = (rng.normal(size=(n, 4)).astype(np.float32) for n in (users, data.n_items))
-    factors = Factors(*vectors, np.zeros(data.n_items, np.float32))
-    return Recommender(Artifact(factors, data.users, data.items, data.history, {"system": "bpr"}))
-
-
-@pytest.mark.filterwarnings("ignore::sdgar.errors.SdgarWarning")
-def test_the_frame_and_the_plain_lists_say_the_same():
-    model = a_model()
-    users = [3, 99, 5]
-    rows = model.recommend(users, k=4).to_dicts()
-    lists = model.recommend_lists(users, k=4).dicts()
-    assert [one["user"] for one in lists] == users
-    assert [one["basis"] for one in lists] == ["model", "popular", "model"]
-    flat = [(one["user"], item["item"], item["score"]) for one in lists for item in one["items"]]
-    assert flat == [(row["user"], row["item"], row["score"]) for row in rows]
-
-
-def test_similar_items_come_as_lists_too():
-    model = a_model()
-    lists = model.similar_lists("item", [2, 3], k=3).dicts()
-    rows = model.similar_items([2, 3], k=3)
-    assert [one["like"] for one in lists] == [2, 3]
-    assert [item["item"] for one in lists for item in one["items"]] == rows["item"].to_list()

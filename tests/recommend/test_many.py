@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -59,8 +60,6 @@ def test_a_mapped_model_is_that_of_its_files(saved):
 
 @pytest.mark.parametrize("spoil", ["byte", "cut", "missing"])
 def test_a_damaged_file_is_not_mapped(saved, tmp_path, spoil):
-    import shutil
-
     folder = shutil.copytree(saved, tmp_path / "run")
     file = folder / "model.safetensors"
     data = bytearray(file.read_bytes())
@@ -115,9 +114,8 @@ def test_workers_write_the_rows_of_one_process(saved, tmp_path, monkeypatch):
         [sys.executable, "-m", "sdgar", *map(str, words)], capture_output=True, timeout=200
     )
     assert done.returncode == 0, done.stderr
-    found_there = json.loads(done.stdout)
-    names = ["part-0000.parquet", "part-0001.parquet"]
-    assert (found_there["parts"], found_there["rows"]) == (names, 120)
+    said, names = json.loads(done.stdout), ["part-0000.parquet", "part-0001.parquet"]
+    assert (said["parts"], said["rows"]) == (names, 120)
     assert sorted(file.name for file in (tmp_path / "lists").iterdir()) == names
     assert [file.name for file in tmp_path.iterdir()] == ["lists"]
     frames = [pl.read_parquet(tmp_path / "lists" / name) for name in names]
