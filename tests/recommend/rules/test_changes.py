@@ -36,13 +36,8 @@ def test_boosts_and_options_mean_the_same_for_scores_in_other_units(
 ):
     rng = np.random.default_rng(len(scores))
     facts = facts_of(item_ID=rng.normal(size=(12, 3)), popularity_I=rng.integers(0, 99, 12))
-    rules = Rules.of(
-        {
-            "boost": [{"items": [1, 3], "by": by}],
-            "bury": [{"items": [0], "by": by / 2}],
-            "exploration": {"temperature": 0.37},
-        }
-    )
+    boosts = {"boost": {"items": [1, 3], "by": by}, "bury": {"items": [0], "by": by / 2}}
+    rules = Rules.of({**boosts, "exploration": {"temperature": 0.37}})
     how = {"options": {"diversity": diversity, "popularity": popularity}}
     # Whole numbers times these scales stay apart by far more than the last digits.
     other = np.array(scores, float) * scale + shift * scale
@@ -55,11 +50,9 @@ def test_a_boost_is_in_units_of_the_spread():
         assert listed(Rules.of({"boost": [{"items": [2], "by": by}]}), scores) == wanted
     for by, wanted in ((0.8, [0, 1, 2, 3]), (0.95, [0, 2, 1, 3]), (1.9, [0, 2, 3, 1])):
         assert listed(Rules.of({"bury": [{"items": [1], "by": by}]}), scores) == wanted
-
-
-def test_where_all_scores_are_equal_any_boost_decides_and_ties_go_by_number():
-    rules = Rules.of({"boost": [{"items": [2], "by": 0.001}]})
-    assert listed(rules, [5.0, 5.0, 5.0, 5.0]) == [2, 0, 1, 3]
+    # Where all scores are equal any boost decides, and ties go by number.
+    least = Rules.of({"boost": [{"items": [2], "by": 0.001}]})
+    assert listed(least, [5.0, 5.0, 5.0, 5.0]) == [2, 0, 1, 3]
 
 
 def test_boosts_add_up_and_are_noted_by_name_or_by_what_they_are_about():
@@ -95,6 +88,9 @@ def test_popularity_goes_from_the_rarest_to_the_most_popular(weight, wanted):
     assert listed(Rules.none(), scores, facts, options=options) == wanted
     rules = Rules.of({"popularity": {"dial": weight}})
     assert listed(rules, scores, facts) == wanted
+    against = {"popularity": -weight}  # options of a request and of the rules are added
+    assert listed(rules, scores, facts, options=against) == [0, 1, 2, 3]
+    assert rules.using(**against).depth(10) == 100
 
 
 def test_popularity_is_the_equation_of_its_docstring():
@@ -105,14 +101,6 @@ def test_popularity_is_the_equation_of_its_docstring():
         wanted = np.argsort(-((1 - abs(p)) * z + p * q), kind="stable")
         found = listed(Rules.none(), scores, facts, options={"popularity": p})
         assert found == wanted.tolist()
-
-
-def test_options_of_a_request_and_of_the_rules_are_added():
-    facts = facts_of(popularity_I=np.array([0, 3, 100, 10]))
-    against = Rules.of({"popularity": {"dial": -1.0}})
-    options = {"popularity": 1.0}
-    assert listed(against, [4.0, 3.0, 2.0, 1.0], facts, options=options) == [0, 1, 2, 3]
-    assert against.using(**options).depth(10) == 100
 
 
 def test_freshness_halves_with_every_half_life():

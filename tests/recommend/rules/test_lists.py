@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
 import sdgar
@@ -92,21 +93,12 @@ def test_no_rules_change_nothing_but_the_column(model):
     assert set(with_none["rules"]) == {""}
 
 
-def test_blocked_items_do_not_make_lists_short(model, table):
-    everything = model.items.values.tolist()
-    rules = Rules.of({"block": {"items": everything[:15]}})
-    found = model.recommend_lists(None, k=5, exclude_seen=False, rules=rules)
-    assert not found.short_T.any()
-    assert found.items_TK.min() >= 15
-
-
 def test_a_list_that_caps_make_short_is_looked_for_among_more_candidates():
     """A hundred candidates do not reach the items of other makers behind 200 of one."""
     items = [f"i{i:03d}" for i in range(203)]
     users = [f"u{u}" for i in range(203) for u in range(204 - i)]
-    data = sdgar.Interactions.from_arrays(
-        users, [items[i] for i in range(203) for _ in range(204 - i)]
-    )
+    listed = [items[i] for i in range(203) for _ in range(204 - i)]
+    data = sdgar.Interactions.from_arrays(users, listed)
     table = {item: {"maker": "acme" if at < 200 else f"m{at}"} for at, item in enumerate(items)}
     rules = Rules.of({"cap": {"by": "maker", "at_most": 1}}).using(table)
     model = sdgar.MostPopular().fit(data)
@@ -115,16 +107,13 @@ def test_a_list_that_caps_make_short_is_looked_for_among_more_candidates():
     assert found["item"].to_list() == ["i000", "i200", "i201", "i202"]
 
 
-def test_unknown_users_get_popular_items_by_the_same_rules(model, table):
+def test_unknown_and_new_users_have_lists_by_the_same_rules(model, table):
     rules = Rules.of({"block": {"categories": ["crime"]}, "pin": {"items": ["i1"]}})
     with pytest.warns(SdgarWarning, match="unknown to the model"):
         found = model.recommend_lists(["u1", "nobody"], k=3, rules=rules.using(table))
     own = found.dicts()[1]
     assert own["basis"] == "popular"
     assert all(table[entry["item"]]["categories"] == ["drama"] for entry in own["items"])
-
-
-def test_new_users_have_rules_and_reasons_too(model, table):
     rules = Rules.none().using(table, diversity=0.5, popularity=-0.3)
     found = model.recommend(history=["i0", "i1"], k=4, rules=rules, why=True)
     assert found.columns[-2:] == ["because", "rules"]
@@ -138,6 +127,10 @@ def test_pieces_have_the_lists_of_the_whole(model, table):
     assert len(pieces) > 1
     assert np.array_equal(np.concatenate([p.items_TK for p in pieces]), whole.items_TK)
     assert tuple(notes for p in pieces for notes in p.notes) == whole.notes
+    blocked = Rules.of({"block": {"items": model.items.values[:15].tolist()}})
+    found = model.recommend_lists(None, k=5, exclude_seen=False, rules=blocked)
+    assert not found.short_T.any()  # blocked items do not make lists short
+    assert found.items_TK.min() >= 15
 
 
 def test_users_explore_different_items_and_another_seed_others(model):
@@ -150,12 +143,9 @@ def test_users_explore_different_items_and_another_seed_others(model):
     assert len({tuple(row) for row in one.tolist()}) > USERS // 2
 
 
-def test_a_warning_names_what_rules_do_not_find(model, table):
+def test_what_is_no_rules_or_names_nothing_is_reported(model, table):
     with pytest.warns(SdgarWarning, match="fields that no item has: makr"):
         model.recommend("u1", rules=Rules.of({"cap": {"by": "makr", "at_most": 1}}).using(table))
-
-
-def test_what_is_no_rules_is_refused(model):
     with pytest.raises(UsageError, match="rules must be Rules"):
         model.recommend("u1", rules={"cap": {}})
     with pytest.raises(UsageError, match="facts must be fields by item id"):
@@ -179,9 +169,8 @@ def test_the_effect_of_rules_is_measured_on_the_same_users(model, parts, table):
     without, ruled = means_of(Rules.none(), model, parts.held_out, ks=(3, 5))
     assert without == ruled
     assert without["ndcg@5"] == model.evaluate(parts.held_out, ks=(3, 5)).means()["ndcg@5"]
-    rare = effect_of(
-        Rules.none().using(table, popularity=-0.9, diversity=0.3), model, parts.held_out, ks=(3, 5)
-    )
+    rules = Rules.none().using(table, popularity=-0.9, diversity=0.3)
+    rare = effect_of(rules, model, parts.held_out, ks=(3, 5))
     without, ruled = (report.means() for report in rare)
     assert ruled["popular@5"] < without["popular@5"]
     assert ruled["coverage@5"] != without["coverage@5"]
@@ -287,16 +276,8 @@ def test_options_that_cannot_work_are_refused(folder, monkeypatch, words, said):
 
 
 def test_facts_are_read_from_every_kind_of_table(tmp_path):
-    import polars as pl
-
-    frame = pl.DataFrame(
-        {
-            "item_id": [1, 2],
-            "categories": [["a", "b"], []],
-            "price": [1.5, None],
-            "on": [True, None],
-        }
-    )
+    columns = {"price": [1.5, None], "on": [True, None], "categories": [["a", "b"], []]}
+    frame = pl.DataFrame({"item_id": [1, 2], **columns})
     frame.write_parquet(tmp_path / "items.parquet")
     frame.write_ndjson(tmp_path / "items.jsonl")
     wanted = {1: {"categories": ["a", "b"], "price": 1.5, "on": True}, 2: {}}
