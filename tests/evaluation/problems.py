@@ -32,15 +32,8 @@ class Table:
         return np.asarray(self.scores_UI)[users_B]
 
 
-@dataclass(frozen=True)
-class TensorTable:
+class TensorTable(Table):
     """The same for a scorer that computes with tensors, as on a GPU."""
-
-    scores_UI: Tensor
-
-    @property
-    def n_items(self) -> int:
-        return self.scores_UI.shape[1]
 
     @property
     def device(self) -> torch.device:
@@ -60,15 +53,8 @@ def held_out(items_of: dict[int, set[int]]) -> HeldOut:
     users = sorted(items_of)
     sizes = [len(items_of[user]) for user in users]
     flat = [item for user in users for item in sorted(items_of[user])]
-    return HeldOut(
-        users_T=np.array(users, np.int64),
-        indptr_T1=np.cumsum([0, *sizes]).astype(np.int64),
-        items_E=np.array(flat, np.int64),
-        unknown_users=0,
-        unknown_user_rows=0,
-        cold_items=0,
-        cold_item_rows=0,
-    )
+    indptr_T1 = np.cumsum([0, *sizes]).astype(np.int64)
+    return HeldOut(np.array(users, np.int64), indptr_T1, np.array(flat, np.int64), 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)

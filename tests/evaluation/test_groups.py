@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,10 +26,8 @@ def parts():
     held[np.unique(users, return_index=True)[1]] = False
     train = sdgar.Interactions.from_arrays([f"u{u}" for u in users[~held]], items[~held])
     # Item 99 is cold: no training row has it.
-    test = sdgar.Interactions.from_arrays(
-        [*(f"u{u}" for u in users[held]), "u0"], [*items[held], 99]
-    )
-    return train, test
+    owners = [*(f"u{u}" for u in users[held]), "u0"]
+    return train, sdgar.Interactions.from_arrays(owners, [*items[held], 99])
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def report(parts):
     return sdgar.EASE(l2=5.0).fit(train).evaluate(test, metrics=METRICS)
 
 
-def alone(parts, report, keep) -> dict[str, float]:
+def alone(parts, keep) -> dict[str, float]:
     """Measure the held-out rows that are kept, as if there were no others."""
     train, test = parts
     chosen = np.array(
@@ -53,10 +53,8 @@ def test_groups_of_users_have_the_metrics_of_these_users_alone(parts, report):
     groups = report.by("team", users=table)
     assert list(groups) == ["blue", "red", "no team"]
     for name, group in groups.items():
-        team = name if name != "no team" else None
-        wanted = alone(
-            parts, report, lambda user, _, team=team: table.get(user, {}).get("team") == team
-        )
+        team = None if name == "no team" else name
+        wanted = alone(parts, lambda user, _, team=team: table.get(user, {}).get("team") == team)
         assert group.means() == pytest.approx(wanted, rel=1e-12)
     assert sum(group.counts.users for group in groups.values()) == len(report.users_T)
     assert sum(group.counts.rows for group in groups.values()) == len(test)
@@ -70,15 +68,8 @@ def test_groups_of_items_have_the_metrics_of_these_held_out_rows(parts, report):
     groups = report.by("kind", items=table)
     assert list(groups) == ["even", "low", "no kind"]
     for name, group in groups.items():
-        wanted = alone(
-            parts,
-            report,
-            lambda _, item, name=name: (
-                name in table.get(item, {}).get("kind", [])
-                if name != "no kind"
-                else not table.get(item, {}).get("kind")
-            ),
-        )
+        kinds = {item: row["kind"] or ["no kind"] for item, row in table.items()}
+        wanted = alone(parts, lambda _, i, name=name, of=kinds: name in of.get(i, ["no kind"]))
         # Whole lists are no matter of some held-out items, so only accuracy is left.
         assert set(group.means()) == {"ndcg@5", "hit@5"}
         assert group.means() == pytest.approx({n: wanted[n] for n in group.means()}, rel=1e-12)
@@ -128,8 +119,10 @@ def test_columns_that_cannot_be_grouped_by_are_refused(report):
     assert len(report.by("name", users=table)) == len(report.users_T)
 
 
-def test_a_report_of_whole_lists_has_no_groups_of_items(parts):
+def test_a_report_of_whole_lists_or_of_values_alone_has_no_groups(parts, report):
     train, test = parts
+    with pytest.raises(UsageError, match="no lists, only metrics"):
+        replace(report, ranked=None).by("activity")
     model = sdgar.MostPopular().fit(train)
     with pytest.raises(UsageError, match="Add a metric of accuracy"):
         model.evaluate(test, metrics=["coverage@3"]).by("popularity")
@@ -175,9 +168,8 @@ def test_intervals_with_gaps_are_those_of_the_ratio_of_sums():
     with_values = [row.mean() for row in of_draws if len(row)]
     low, high = interval(values, 0.9, 200, 4)
     assert [low[1], high[1]] == pytest.approx(np.quantile(with_values, [0.05, 0.95]))
-    assert [low[0], high[0]] == pytest.approx(
-        np.quantile(values[draws, 0].mean(axis=1), [0.05, 0.95])
-    )
+    whole = np.quantile(values[draws, 0].mean(axis=1), [0.05, 0.95])
+    assert [low[0], high[0]] == pytest.approx(whole)
 
 
 def test_what_all_lists_have_together_is_no_matter_of_a_test_over_users(report):
@@ -187,10 +179,3 @@ def test_what_all_lists_have_together_is_no_matter_of_a_test_over_users(report):
     plain = report.as_dict()
     assert plain["metrics"]["coverage@5"] == {"mean": report.means()["coverage@5"]}
     assert set(plain["definitions"]) == {"ndcg", "hit", "coverage", "novelty"}
-
-
-def test_values_alone_have_no_groups(report):
-    from dataclasses import replace
-
-    with pytest.raises(UsageError, match="no lists, only metrics"):
-        replace(report, ranked=None).by("activity")

@@ -70,9 +70,8 @@ def test_tables_have_all_weights_between_items(models, tmp_path):
     table = pl.read_parquet(tmp_path / "out" / "weights.parquet")
     items, weight_II = models["ease"].items, models["ease"].model.weight_II
     found = np.zeros_like(weight_II)
-    found[items.index_of(table["item"].to_list()), items.index_of(table["for"].to_list())] = table[
-        "weight"
-    ]
+    own, other = (items.index_of(table[name].to_list()) for name in ("item", "for"))
+    found[own, other] = table["weight"]
     assert np.array_equal(found, weight_II)
     assert "vector" not in pl.read_parquet_schema(tmp_path / "out" / "users.parquet")
 

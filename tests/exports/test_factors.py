@@ -29,9 +29,8 @@ def test_scores_belong_to_the_ids_of_their_rows_whatever_their_order():
     assert model.users.values.tolist() == ["ann", "bob", "cid"]
     for u, user in enumerate(USERS):
         for i, item in enumerate(ITEMS):
-            assert model.score_pairs(user, item)["score"][0] == pytest.approx(
-                U[u] @ V[i] + B[i], rel=1e-5
-            )
+            score = model.score_pairs(user, item)["score"][0]
+            assert score == pytest.approx(U[u] @ V[i] + B[i], rel=1e-5)
     assert 10 not in model.recommend("ann", k=9)["item"].to_list()
     assert model.similar_items(10, k=1).height == 1
 
