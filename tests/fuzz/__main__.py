@@ -39,9 +39,8 @@ def main() -> int:
         parser.error(f"there is no target {min(unknown)!r}; there are {', '.join(MODULES)}")
     limits = Limits(given.seconds, given.mib)
     if given.again:
-        outcome = outcome_of(
-            json.loads((given.again / "finding.json").read_text())["target"], given.again / "case"
-        )
+        finding = json.loads((given.again / "finding.json").read_text())
+        outcome = outcome_of(finding["target"], given.again / "case")
         sys.stdout.write(f"{outcome.kind}\n{outcome.details}")
         return int(outcome.is_bug)
     out = given.out or Path(tempfile.mkdtemp(prefix="sdgar-fuzz-"))
@@ -49,9 +48,8 @@ def main() -> int:
         child(targets, given.seed, given.first, out, limits)
         return 0
     began = time.monotonic()
-    found = run(
-        targets, given.seed, out, limits, until=began + 60 * given.minutes, cases=given.cases
-    )
+    until = began + 60 * given.minutes
+    found = run(targets, given.seed, out, limits, until=until, cases=given.cases)
     minutes = (time.monotonic() - began) / 60
     sys.stdout.write(f"{found.cases.total():,} cases in {minutes:.1f} minutes, seed {given.seed}\n")
     for table in (found.cases, found.bugs):

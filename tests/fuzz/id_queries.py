@@ -10,7 +10,6 @@ import datetime
 import decimal
 import json
 from collections.abc import Callable, Sequence
-from itertools import compress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -234,22 +233,16 @@ def _try_frames(folder: Path) -> None:
     for ids, name in ((found.user_U, "user"), (found.items.values, "item")):
         given = [plain(value) for value in columns[name]]
         assert all(any(type(g) is type(v) and g == v for g in given) for v in ids.tolist())
-    both = zip(*(columns[name] for name in (*case["context"], "item")), strict=True)
-    good_E = [
-        all(
-            is_id(v) and v != "" and "\0" not in str(v) and len(str(v).encode()) <= 256 for v in row
-        )
-        for row in both
-    ]
     if not {"weight", "timestamp"} & columns.keys():
-        distinct = {
-            _typed(row)
-            for row in compress(
-                zip(*(map(plain, columns[n]) for n in (*case["context"], "item")), strict=True),
-                good_E,
-            )
-        }
+        rows = zip(*(columns[name] for name in (*case["context"], "item")), strict=True)
+        distinct = {_typed(tuple(map(plain, row))) for row in rows if all(map(_is_kept, row))}
         assert len(found) == len(distinct), f"{len(found)} pairs were kept of {len(distinct)}"
+
+
+def _is_kept(value: Any) -> bool:
+    """Whether a reader of events takes a value for an id."""
+    text = str(value)
+    return is_id(value) and text != "" and "\0" not in text and len(text.encode()) <= 256
 
 
 def _questions(random: Random) -> Files:
@@ -270,17 +263,18 @@ def _questions(random: Random) -> Files:
 
 def _model(users: list[Any], items: list[Any]) -> Recommender:
     data = Interactions.from_arrays(users, items)
-    tables = (
-        np.ones((data.n_users, 2)),
-        np.random.default_rng().random((data.n_items, 2)),
-        np.arange(data.n_items) / 10,
-    )
+    item_ID, bias_I = np.random.default_rng().random((data.n_items, 2)), np.arange(data.n_items)
+    tables = np.ones((data.n_users, 2)), item_ID, bias_I / 10
     factors = Factors(*(table.astype(np.float32) for table in tables))
-    rule = LeastSquares(alpha=0.1, l2=0.01, power=1.0)
-    about = {"system": "ials", "hyper_parameters": {"alpha": 0.1, "l2": 0.01, "power": 1.0}}
-    return Recommender(
-        Artifact(factors.ruled_by(rule), data.users, data.items, data.history, about)
-    )
+    settings = {"alpha": 0.1, "l2": 0.01, "power": 1.0}
+    model = factors.ruled_by(LeastSquares(**settings))
+    about = {"system": "ials", "hyper_parameters": settings}
+    return Recommender(Artifact(model, data.users, data.items, data.history, about))
+
+
+def _rows_of(model: Recommender, users: Any) -> Interactions:
+    n = len(users) if is_column(users) else 1
+    return Interactions.from_arrays(users, model.items.values[:1].tolist() * n)
 
 
 _QUESTIONS: dict[str, Callable[[Recommender, Any, int], Any]] = {
@@ -291,14 +285,7 @@ _QUESTIONS: dict[str, Callable[[Recommender, Any, int], Any]] = {
     "history": lambda model, queried, k: model.recommend(k=k, history=queried, fallback="error"),
     "fold in": lambda model, queried, k: model.fold_in({"new": queried}).recommend(k=k),
     "fold in lists": lambda model, queried, k: model.fold_in([queried, queried]).recommend(k=k),
-    "evaluate": lambda model, queried, k: (
-        model.evaluate(
-            Interactions.from_arrays(
-                queried,
-                model.items.values[:1].tolist() * (len(queried) if is_column(queried) else 1),
-            )
-        ).counts
-    ),
+    "evaluate": lambda model, queried, k: model.evaluate(_rows_of(model, queried)).counts,
 }
 """Kinds of queries; ids are of users in ``recommend`` and ``evaluate``, else of items."""
 

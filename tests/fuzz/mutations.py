@@ -38,9 +38,8 @@ def _place(data: bytes, random: Random) -> int:
     """Footers and headers say how large things are, so they are hit more often."""
     n = len(data)
     near = min(n, 400)
-    return random.choice(
-        (random.randint(0, n), random.randint(n - near, n), random.randint(0, near))
-    )
+    least, most = random.choice(((0, n), (n - near, n), (0, near)))
+    return random.randint(least, most)
 
 
 def _span(data: bytes, random: Random) -> tuple[int, int]:
@@ -50,9 +49,8 @@ def _span(data: bytes, random: Random) -> tuple[int, int]:
 
 def _flip(data: bytes, random: Random) -> bytes:
     at = _place(data, random)
-    return (
-        data[:at] + bytes(b ^ 1 << random.randrange(8) for b in data[at : at + 1]) + data[at + 1 :]
-    )
+    flipped = bytes(b ^ 1 << random.randrange(8) for b in data[at : at + 1])
+    return data[:at] + flipped + data[at + 1 :]
 
 
 def _replace(data: bytes, random: Random) -> bytes:

@@ -61,10 +61,7 @@ def _options(columns: Columns, random: Random) -> dict[str, Any]:
         "min_rating": random.choice((None, None, 3)) if "rating" in columns else None,
         "max_uncompressed": 64 << 20,
     }
-    fields = [
-        *(["city"] if "city" in columns else []),
-        *(["hour"] if "timestamp" in columns else []),
-    ]
+    fields = [f for f, of in (("city", "city"), ("hour", "timestamp")) if of in columns]
     if fields and random.random() < 0.4:
         options["context"] = ["user", random.choice(fields)]
     return options
@@ -129,9 +126,8 @@ def _json_lines(random: Random) -> Files:
         at = random.randrange(len(rows))
         rows[at] = mutated_json(rows[at], random)
     text = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    name, data, unchanged = _damaged(
-        "x" + random.choice((".jsonl", ".json", ".ndjson")), text, random
-    )
+    ending = random.choice((".jsonl", ".json", ".ndjson"))
+    name, data, unchanged = _damaged("x" + ending, text, random)
     return _case(name, data, _options(columns, random), len(rows) if whole and unchanged else None)
 
 
@@ -203,9 +199,8 @@ def _try_reading(folder: Path) -> None:
     found = read_files([path], ReadOptions(**options)).interactions
     require_sound(found)
     if said["rows"] is not None:
-        assert found.account.read == said["rows"], (
-            f"{found.account.read} of {said['rows']} rows were read"
-        )
+        rows = said["rows"]
+        assert found.account.read == rows, f"{found.account.read} of {rows} rows were read"
     elif path.name.endswith((".jsonl", ".json", ".ndjson")):
         lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines()
         rows = sum(bool(line.strip()) for line in lines)
@@ -266,10 +261,8 @@ def _features(random: Random) -> Files:
     lists = [random.choice(([], ["a"], ["a", "b"])) for _ in range(n)]
     match random.randrange(3):
         case 0:
-            rows = [
-                {"item": i, "genre": c, "tags": t}
-                for i, c, t in zip(ids, cells, lists, strict=True)
-            ]
+            columns = zip(ids, cells, lists, strict=True)
+            rows = [{"item": i, "genre": c, "tags": t} for i, c, t in columns]
             if random.random() < 0.5:
                 rows[0] = mutated_json(rows[0], random)
             name, data = "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode()

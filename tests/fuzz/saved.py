@@ -116,17 +116,13 @@ def _texts(words: list[str]) -> Ids:
 @cache
 def _saved(kind: str) -> Files:
     """A whole model folder."""
-    users = Ids(np.arange(_USERS)) if kind != "bpr" else _texts(["a", "b", "ß", "é"])
+    users, items = Ids(np.arange(_USERS)), _texts(list("abcdef"))
+    if kind == "bpr":
+        users = _texts(["a", "b", "ß", "é"])
     if kind == "fields":
-        users = _texts(
-            [key(("ann", c)) for c in ("Oslo", "Rome")]
-            + [key(("bob", c)) for c in ("Oslo", "Rome")]
-        )
-    items = (
-        Ids(np.arange(_ITEMS).astype(np.uint64) + 2**63)
-        if kind == "ease"
-        else _texts(list("abcdef"))
-    )
+        users = _texts([key((user, c)) for user in ("ann", "bob") for c in ("Oslo", "Rome")])
+    if kind == "ease":
+        items = Ids(np.arange(_ITEMS).astype(np.uint64) + 2**63)
     about = {"system": kind, "seed": 0, "data": {"rows": [1, 2]}, **_KINDS[kind]}
     with tempfile.TemporaryDirectory() as folder:
         path = Recommender(Artifact(_model(kind), users, items, _HISTORY, about)).save(
@@ -147,8 +143,7 @@ def resealed(table: Any) -> Any:
 
 def _manifests(random: Random) -> Files:
     files = dict(_saved(random.choice(list(_KINDS))))
-    name = "model/manifest.json"
-    return _changed_table(files, name, random)
+    return _changed_table(files, "model/manifest.json", random)
 
 
 def _changed_table(files: Files, name: str, random: Random) -> Files:
@@ -309,11 +304,10 @@ def _checkpoints(random: Random) -> Files:
     path = f"{place}/{name}"
     if name == "manifest.json":
         return _changed_table(files, path, random)
-    files[path] = (
-        _changed_tensors(files[path], random)
-        if name == "state.safetensors"
-        else as_bytes(mutated_json(json.loads(files[path]), random))
-    )
+    if name == "state.safetensors":
+        files[path] = _changed_tensors(files[path], random)
+    else:
+        files[path] = as_bytes(mutated_json(json.loads(files[path]), random))
     manifest = json.loads(files[f"{place}/manifest.json"])
     manifest["files"][name] = summed(files[path])
     files[f"{place}/manifest.json"] = as_bytes(resealed(manifest))

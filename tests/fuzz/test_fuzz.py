@@ -45,15 +45,12 @@ def test_a_seed_makes_the_same_case_again(name, tmp_path):
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         make(name, SEED, 3, tmp_path / folder)
-    one, two = (
-        {
-            p.relative_to(tmp_path / f): p.read_bytes()
-            for p in (tmp_path / f).rglob("*.*")
-            if p.is_file()
-        }
-        for f in ("one", "two")
-    )
-    assert one == two != {}
+    one, two = (sorted((tmp_path / folder).rglob("*")) for folder in ("one", "two"))
+    files = [pair for pair in zip(one, two, strict=True) if pair[0].is_file()]
+    assert files
+    for here, there in files:
+        assert here.name == there.name
+        assert here.read_bytes() == there.read_bytes()
 
 
 def stumbling(head: bytes, source: str) -> None:
@@ -92,13 +89,9 @@ def test_crashes_hangs_and_floods_of_children_are_narrowed_down_and_the_run_goes
     found = run(PLANTED, SEED, tmp_path, Limits(1.0, 256), until=until, cases=40)
     assert found.cases.total() == 40
     said = " ".join(found.bugs)
-    for part in (
-        "a crash: the interpreter died",
-        "a hang: no answer",
-        "a flood: MemoryError",
-        "KeyError",
-    ):
+    for part in ("a crash: the interpreter died", "a hang: no answer", "a flood: MemoryError"):
         assert part in said
+    assert "KeyError" in said
     kept = [path.parent for path in tmp_path.glob("*/finding.json")]
     assert {(path / "case" / "word").read_bytes() for path in kept} == {b"bad"}
     assert f"--again {kept[0]}" in capsys.readouterr().out

@@ -21,15 +21,11 @@ from sdgar.systems.solver import MostPopular
 SHORT = {"epochs": 1, "early_stopping": False, "engine": "eager", "dim": 4}
 
 
-def _integers(data: Interactions) -> Interactions:
-    """The same rows with even numbers as ids of users, so that others fit between them."""
-    return Interactions.from_arrays(2 * data.users_E, data.items_E)
-
-
 @pytest.fixture(scope="module")
 def data() -> Interactions:
-    shape = Shape(users=60, items=40, interactions=900, concentration=0.1)
-    return _integers(generate(shape, seed=0))
+    """Rows with even numbers as ids of users, so that others fit between them."""
+    found = generate(Shape(users=60, items=40, interactions=900, concentration=0.1), seed=0)
+    return Interactions.from_arrays(2 * found.users_E, found.items_E)
 
 
 @pytest.fixture(scope="module")
@@ -124,20 +120,17 @@ def test_histories_are_those_of_sets(models, liked, disliked):
     model, liked = models["local-ease"], sorted(set(liked))
     rows = Interactions.from_arrays(*zip(*liked, strict=True))
     rows = rows.with_seen(*(np.array(one) for one in zip(*disliked, strict=True)))
-    assert rows.seen is None or len(rows.seen.items_E)
-    against = set() if rows.seen is None else {
-        (int(rows.users.values[u]), int(rows.items.values[i]))
-        for u, i in zip(rows.seen.users_E, rows.seen.items_E, strict=True)
-    }  # fmt: skip
+    against: dict[int, set[int]] = {}
+    if rows.seen is not None:
+        for u, i in zip(rows.seen.users_E, rows.seen.items_E, strict=True):
+            against.setdefault(int(rows.users.values[u]), set()).add(int(rows.items.values[i]))
     after = model.update(rows)
     for user in {user for user, _ in liked}:
         before = items_of(model, user) if model.users.index_of([user])[0] >= 0 else []
-        wanted = {*before, *(i for u, i in liked if u == user)} - {
-            i for u, i in against if u == user
-        }
+        disliked_now = against.get(user, set())
+        wanted = {*before, *(i for u, i in liked if u == user)} - disliked_now
         assert set(items_of(after, user)) == wanted
-        listed = set(after.recommend([user], k=40)["item"])
-        assert not listed & (wanted | {i for u, i in against if u == user})
+        assert not set(after.recommend([user], k=40)["item"]) & (wanted | disliked_now)
 
 
 def test_a_model_of_sequences_sees_new_events_last_in_their_order():
