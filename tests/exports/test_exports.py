@@ -23,11 +23,7 @@ K = 6
 def kinds(default: str, more: str) -> list:
     """The models to try by default, and more of them in the long run."""
     long = [pytest.param(name, marks=pytest.mark.exhaustive) for name in more.split(", ")]
-    return [*default.split(", "), *long]
-
-
-KINDS = kinds("memory, ease, elsa, sum", "least squares, popular, item-knn, two vectors")
-VECTORS = kinds("memory, elsa, sum", "least squares, popular, two vectors")
+    return [*map(pytest.param, default.split(", ")), *long]
 
 
 def require_same(model: Recommender, theirs: list[list], users: list) -> None:
@@ -47,22 +43,32 @@ def users_of(model: Recommender) -> list:
     return model.users.values.tolist()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_arrays_give_the_same_lists(kind, models, read, tmp_path):
+WAYS = [
+    pytest.param(to, *kind.values, marks=kind.marks)
+    for to, ways in {
+        "numpy": kinds("memory, ease, elsa, sum", "least squares, popular, item-knn, two vectors"),
+        "parquet": kinds("memory, elsa, sum", "least squares, popular, two vectors"),
+        "faiss": kinds("least squares", "popular, elsa"),
+        "onnx": kinds("memory, ease, elsa, sum", "least squares, popular, item-knn, two vectors"),
+    }.items()
+    for kind in ways
+]
+NEEDED = {"faiss": ("faiss",), "onnx": ("onnx", "onnxruntime")}
+
+
+@pytest.mark.parametrize(("to", "kind"), WAYS)
+def test_another_program_gives_the_same_lists(to, kind, models, read, tmp_path):
+    for package in NEEDED.get(to, ()):
+        pytest.importorskip(package, reason=f"{package} is not installed (extra export)")
     model = models[kind]
-    made = sdgar.export(model, "numpy", tmp_path / "out")
-    require_same(model, read.from_numpy(made.path, users_of(model), K), users_of(model))
+    made = sdgar.export(model, to, tmp_path / "out")
+    theirs = getattr(read, f"from_{to}")(made.path, users_of(model), K)
+    require_same(model, theirs, users_of(model))
     about = json.loads((tmp_path / "out" / "about.json").read_text())
     assert {*about["files"], "about.json"} == {file.name for file in made.path.iterdir()}
     assert about["score"] == made.score
-
-
-@pytest.mark.parametrize("kind", VECTORS)
-def test_tables_give_the_same_lists(kind, models, read, tmp_path):
-    model = models[kind]
-    made = sdgar.export(model, "parquet", tmp_path / "out")
-    require_same(model, read.from_parquet(made.path, users_of(model), K), users_of(model))
-    assert pl.read_parquet_schema(made.path / "users.parquet")["vector"] == pl.List(pl.Float32)
+    if to == "parquet":
+        assert pl.read_parquet_schema(made.path / "users.parquet")["vector"] == pl.List(pl.Float32)
 
 
 def test_tables_have_all_weights_between_items(models, tmp_path):
@@ -76,14 +82,6 @@ def test_tables_have_all_weights_between_items(models, tmp_path):
     assert "vector" not in pl.read_parquet_schema(tmp_path / "out" / "users.parquet")
 
 
-@pytest.mark.parametrize("kind", kinds("least squares", "popular, elsa"))
-def test_an_index_gives_the_same_lists(kind, models, read, tmp_path):
-    pytest.importorskip("faiss", reason="faiss is not installed (extra export)")
-    model = models[kind]
-    made = sdgar.export(model, "faiss", tmp_path / "out")
-    require_same(model, read.from_faiss(made.path, users_of(model), K), users_of(model))
-
-
 def test_an_index_loses_a_memory_on_request_alone(models, read, tmp_path):
     pytest.importorskip("faiss", reason="faiss is not installed (extra export)")
     model = models["memory"]
@@ -95,15 +93,6 @@ def test_an_index_loses_a_memory_on_request_alone(models, read, tmp_path):
     assert any("weights between items are left out" in said for said in made.left_out)
     vectors = model.with_model(model.factors, model.about)
     require_same(vectors, read.from_faiss(made.path, users_of(model), K), users_of(model))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_graph_gives_the_same_lists(kind, models, read, tmp_path):
-    pytest.importorskip("onnx", reason="onnx is not installed (extra export)")
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra export)")
-    model = models[kind]
-    made = sdgar.export(model, "onnx", tmp_path / "out")
-    require_same(model, read.from_onnx(made.path, users_of(model), K), users_of(model))
 
 
 def test_numbers_of_a_large_graph_are_in_another_file(models, read, tmp_path, monkeypatch):

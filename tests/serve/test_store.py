@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -15,10 +16,8 @@ def items_of(found: dict[str, Any]) -> list[Any]:
 
 
 def ask(client: Client, *users: Any, k: int = 5, **more: Any) -> list[dict[str, Any]]:
-    lists: list[dict[str, Any]] = client.post("/v1/recommend", users=list(users), k=k, **more)[
-        "lists"
-    ]
-    return lists
+    answer: dict[str, Any] = client.post("/v1/recommend", users=list(users), k=k, **more)
+    return answer["lists"]
 
 
 def feedback(client: Client, *events: dict[str, Any], **more: Any) -> dict[str, int]:
@@ -117,20 +116,14 @@ def test_entries_are_kept_shown_and_forgotten(stored, model):
     assert stored.get(f"/v1/items/{item}")["name"] is None
 
 
-@pytest.mark.parametrize(
-    "own", ["a/b", "ä ö", "x%2Fy", "q?r#s", "' OR 1=1 --", "..", "\N{PILE OF POO}"]
-)
+@pytest.mark.parametrize("own", ["a/b", "ä ö", "x%2Fy", "q?r#s", "' OR 1=1 --", "\N{PILE OF POO}"])
 def test_any_id_can_be_described(stored, own):
-    from urllib.parse import quote
-
     path = f"/v1/users/{quote(own, safe='')}"
-    if own == "..":  # clients take it for a path
-        return
     assert stored("PUT", path, {"name": "someone"}).json()["id"] == own
     assert stored.get(path)["name"] == "someone"
 
 
-def test_a_hidden_item_is_in_no_list(stored, model):
+def test_a_hidden_item_is_in_no_list_and_categories_can_be_left_out(stored, model):
     user = model.users.values.tolist()[0]
     first = items_of(ask(stored, user)[0])[0]
     assert stored("PUT", f"/v1/items/{first}", {"hidden": True}).status_code == 200
@@ -142,40 +135,31 @@ def test_a_hidden_item_is_in_no_list(stored, model):
         stored.get("/v1/popular", k=40),
     ):
         assert first not in items_of(found)
+    out = items_of(ask(stored, user, k=10)[0])[:4]
+    for item in out:
+        stored("PUT", f"/v1/items/{item}", {"categories": ["news", "x"]})
+    found = items_of(ask(stored, user, k=40, exclude_categories=["news"])[0])
+    assert not {first, *out} & set(found)
+    assert len(found) > 10
     other = next(item for item in model.items.values.tolist() if item != first)
     similar = stored.post("/v1/similar", items=[other], k=39)["lists"][0]["similar"]
     assert first not in [one["item"] for one in similar]
     assert len(similar) == 38
 
 
-def test_categories_can_be_left_out(stored, model):
-    user = model.users.values.tolist()[0]
-    out = items_of(ask(stored, user, k=10)[0])[:4]
-    for item in out:
-        stored("PUT", f"/v1/items/{item}", {"categories": ["news", "x"]})
-    found = ask(stored, user, k=40, exclude_categories=["news"])[0]
-    assert not set(out) & set(items_of(found))
-    assert len(items_of(found)) > 10
-
-
 def test_rules_act_on_every_list(serving, model_folder, model, tmp_path):
-    items = model.items.values.tolist()
     rules = tmp_path / "rules.toml"
     user = model.users.values.tolist()[0]
     plain = items_of(ask(serving(model_folder), user, k=10)[0])
     blocked, pinned = plain[0], plain[-1]
-    rules.write_text(
-        f"[[block]]\nitems = [{blocked!r}]\n\n[[pin]]\nitems = [{pinned!r}]\nat = 1\n".replace(
-            "'", '"'
-        )
-    )
+    text = f"[[block]]\nitems = [{blocked!r}]\n\n[[pin]]\nitems = [{pinned!r}]\nat = 1\n"
+    rules.write_text(text.replace("'", '"'))
     client = serving(model_folder, rules=rules)
     found = ask(client, user, k=10)[0]
     assert items_of(found)[0] == pinned
     assert "pinned" in found["items"][0]["rules"][0]
     assert blocked not in items_of(found)
     assert all(isinstance(one["score"], float) for one in found["items"])
-    assert len(items) == 40
 
 
 def test_the_history_of_a_user_grows(stored, model):
