@@ -75,9 +75,3 @@ def test_ids_of_a_file_of_lines_are_integers_where_all_are_written_so(tmp_path):
     assert read_ids(tmp_path / "ids.txt").tolist() == [10, -2, 0]
     (tmp_path / "ids.txt").write_text("10\n007\n")
     assert read_ids(tmp_path / "ids.txt").tolist() == ["10", "007"]
-
-
-def test_help_of_import_is_found():
-    done = sdgar("import", "--help")
-    assert done.returncode == 0
-    assert "--sorted-ids" in done.stdout

@@ -35,32 +35,13 @@ def modules_after(program: str, run, modules: tuple[str, ...] = HEAVY) -> set[st
     return set(done.stdout.rpartition("|")[2].split())
 
 
-def test_a_list_for_a_user_imports_none_of_the_heavy_modules(run):
-    program = """
+LIST = """
 import sys, sdgar
 model = sdgar.load(sys.argv[1])
 found = model.recommend_lists(model.users.values[:2].tolist(), k=3).dicts()
 assert all(len(one["items"]) == 3 for one in found)
 """
-    assert modules_after(program, run) == set()
-
-
-def test_lists_need_no_frames_no_command_line_and_no_training_code(run):
-    program = """
-import sys, sdgar
-model = sdgar.load(sys.argv[1])
-users, items = model.users.values[:2].tolist(), model.items.values[:3].tolist()
-for found in (
-    model.recommend_lists(users, k=3), model.recommend_lists(history=items, k=2),
-    model.recommend_lists(["nobody"], k=2), model.similar_lists("item", items, k=2),
-):
-    assert all(one["items"] for one in found.dicts())
-"""
-    assert modules_after(program, run, OTHERS) == set()
-
-
-def test_the_command_for_a_user_imports_none_of_the_heavy_modules(run):
-    program = """
+COMMAND = """
 import runpy, sys
 sys.argv = ["sdgar", "recommend", sys.argv[1], "--user", "user-0001", "-k", "3"]
 try:
@@ -68,7 +49,26 @@ try:
 except SystemExit as end:
     assert not end.code, end.code
 """
-    assert modules_after(program, run) == set()
+OTHER_LISTS = """
+import sys, sdgar
+model = sdgar.load(sys.argv[1])
+items = model.items.values[:3].tolist()
+for found in (
+    model.recommend_lists(history=items, k=2), model.recommend_lists(["nobody"], k=2),
+    model.similar_lists("item", items, k=2),
+):
+    assert all(one["items"] for one in found.dicts())
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "modules"),
+    [(LIST, (*HEAVY, *OTHERS)), (COMMAND, HEAVY), (OTHER_LISTS, OTHERS)],
+    ids=["a list", "a command", "other lists"],
+)
+def test_lists_import_none_of_the_heavy_modules(run, program, modules):
+    """Nor do lists need frames, the command line or the code of training."""
+    assert modules_after(program, run, modules) == set()
 
 
 def test_everything_but_training_imports_no_torch(run, tmp_path):

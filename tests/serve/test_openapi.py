@@ -9,25 +9,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from .conftest import Live
-
 schemathesis = pytest.importorskip("schemathesis")
 
 
+@pytest.mark.parametrize("examples", [3, pytest.param(150, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("mode", ["positive", "negative"])
-def test_the_description_holds(live, mode):
+def test_the_description_holds(live, mode, examples):
     """Every operation keeps its promises, for valid and for invalid requests."""
-    check(live, mode, 3)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("mode", ["positive", "negative"])
-def test_the_description_holds_for_many_requests(live, mode):
-    check(live, mode, 150)
-
-
-def check(live: Live, mode: str, examples: int) -> None:
-    """Send so many requests to every operation, and check all that schemathesis can check."""
     from schemathesis import GenerationMode
     from schemathesis.checks import CHECKS, load_all_checks
 

@@ -7,11 +7,9 @@ import pytest
 
 import sdgar
 
-from .conftest import Client
 
-
-def entries(lists: dict[str, Any]) -> list[tuple[Any, float]]:
-    return [(one["item"], one["score"]) for one in lists["items"]]
+def items_of(one: dict[str, Any], name: str = "items") -> list[Any]:
+    return [entry["item"] for entry in one[name]]
 
 
 @pytest.mark.parametrize("k", [1, 10, 40, 45])
@@ -21,8 +19,9 @@ def test_the_answer_is_that_of_the_library(client, model, k):
     own = model.recommend_lists(users, k=k).dicts()
     for here, there in zip(served["lists"], own, strict=True):
         assert here["user"] == there["user"]
-        assert [one for one, _ in entries(here)] == [one for one, _ in entries(there)]
-        assert [s for _, s in entries(here)] == pytest.approx([s for _, s in entries(there)], 1e-5)
+        assert items_of(here) == items_of(there)
+        scores, wanted = ([entry["score"] for entry in one["items"]] for one in (here, there))
+        assert scores == pytest.approx(wanted, 1e-5)
         assert here["short"] == there["short"]
         assert here["basis"] == "model"
         assert here["model"] == model.version != ""
@@ -33,7 +32,7 @@ def test_a_history_gets_what_the_library_gives(client, model):
     served = client.post("/v1/recommend", histories=[{"items": h} for h in histories], k=7)
     for here, history in zip(served["lists"], histories, strict=True):
         there = model.recommend_lists(history=history, k=7).dicts()[0]
-        assert [one for one, _ in entries(here)] == [one for one, _ in entries(there)]
+        assert items_of(here) == items_of(there)
         assert here["basis"] == "history"
         assert here["user"] is None
     named = client.post("/v1/recommend", histories=[{"id": "x", "items": histories[0]}], k=2)
@@ -42,12 +41,11 @@ def test_a_history_gets_what_the_library_gives(client, model):
 
 def test_many_requests_at_once_get_what_each_gets_alone(client, model):
     users = model.users.values.tolist()
-    requests = [("POST", "/v1/recommend", {"users": [u], "k": 3 + u_at % 3}, {})
-             for u_at, u in enumerate(users)]  # fmt: skip
-    together = [answer.json()["lists"][0] for answer in client.all(requests)]
-    for (_, _, body, _), here in zip(requests, together, strict=True):
-        alone = client("POST", "/v1/recommend", body).json()["lists"][0]
-        assert [item for item, _ in entries(here)] == [item for item, _ in entries(alone)]
+    bodies = [{"users": [user], "k": 3 + at % 3} for at, user in enumerate(users)]
+    together = client.all([("POST", "/v1/recommend", body, {}) for body in bodies])
+    for body, answer in zip(bodies, together, strict=True):
+        (alone,) = client.post("/v1/recommend", **body)["lists"]
+        assert items_of(answer.json()["lists"][0]) == items_of(alone)
 
 
 def test_an_unknown_id_fails_nobody(client, model):
@@ -61,6 +59,8 @@ def test_an_unknown_id_fails_nobody(client, model):
     counts = [one["score"] for one in found["lists"][0]["items"]]
     assert counts == sorted(counts, reverse=True)
     assert len(counts) == 3
+    popular = client.get("/v1/popular", k=3)["items"]
+    assert [(one["rank"], one["score"]) for one in popular] == [*enumerate(counts, 1)]
 
 
 def test_items_can_be_chosen_from_and_left_out(client, model):
@@ -68,7 +68,7 @@ def test_items_can_be_chosen_from_and_left_out(client, model):
     allowed, out = items[:20], items[:5]
     found = client.post("/v1/recommend", users=[user], k=40, items=allowed, exclude=out)
     own = model.recommend_lists([user], k=40, items=allowed, exclude=out).dicts()[0]
-    assert [e for e, _ in entries(found["lists"][0])] == [e for e, _ in entries(own)]
+    assert items_of(found["lists"][0]) == items_of(own)
     assert found["lists"][0]["short"]
 
 
@@ -92,7 +92,7 @@ def test_an_explanation_adds_up(client, model):
         assert total == pytest.approx(one["score"])
     best = client.post("/v1/explain", user=user, k=3)["items"]
     listed = client.post("/v1/recommend", users=[user], k=3)["lists"][0]
-    assert [one["item"] for one in best] == [one["item"] for one in listed["items"]]
+    assert [one["item"] for one in best] == items_of(listed)
     history = client.post("/v1/explain", history=items, k=2)
     assert history["basis"] == "history"
     assert len(history["items"]) == 2
@@ -105,20 +105,20 @@ def test_similar_items_are_those_of_the_library(client, model):
     assert [one["basis"] for one in found["lists"]] == ["model", "unknown", "model"]
     own = model.similar_lists("item", items, 4).dicts()
     for here, there in zip([found["lists"][0], found["lists"][2]], own, strict=True):
-        assert [e["item"] for e in here["similar"]] == [e["item"] for e in there["items"]]
+        assert items_of(here, "similar") == items_of(there)
     weights = client.post("/v1/similar", items=items, k=4, by="weights")
     assert weights["by"] == "weights"
 
 
 def test_options_change_a_list_and_leave_notes(client, model):
     user = model.users.values.tolist()[0]
-    plain = client.post("/v1/recommend", users=[user], k=10)["lists"][0]["items"]
-    varied = client.post(
-        "/v1/recommend", users=[user], k=10, diversity=0.9, popularity=-0.9
-    )["lists"][0]["items"]  # fmt: skip
-    assert [e["item"] for e in varied] != [e["item"] for e in plain]
-    assert any(e.get("rules") for e in varied)
-    assert len({e["item"] for e in varied}) == 10
+    plain, varied = (
+        client.post("/v1/recommend", users=[user], k=10, **options)["lists"][0]
+        for options in ({}, {"diversity": 0.9, "popularity": -0.9})
+    )
+    assert items_of(varied) != items_of(plain)
+    assert any(entry.get("rules") for entry in varied["items"])
+    assert len(set(items_of(varied))) == 10
 
 
 def test_contexts_of_several_fields(serving, tmp_path, data):
@@ -132,7 +132,7 @@ def test_contexts_of_several_fields(serving, tmp_path, data):
     found = client.post("/v1/recommend", contexts=requests, k=3)["lists"]
     assert [one["basis"] for one in found] == ["model", "popular"]
     own = sdgar.load(tmp_path / "fields").recommend_lists([requests[0]], k=3).dicts()[0]
-    assert [e["item"] for e in found[0]["items"]] == [e["item"] for e in own["items"]]
+    assert items_of(found[0]) == items_of(own)
     with_diversity = client("POST", "/v1/recommend", {"contexts": requests, "diversity": 0.5})
     assert (with_diversity.status_code, with_diversity.json()["code"]) == (409, "not_for_contexts")
     wrong = client("POST", "/v1/recommend", {"contexts": [{"user": users[0]}]})
@@ -155,12 +155,6 @@ def test_variants_are_stable_and_can_be_chosen(serving, model_folder, model, oth
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_variant")
 
 
-def test_popular_is_what_most_have(client, data):
-    found = client.get("/v1/popular", k=3)["items"]
-    assert [one["rank"] for one in found] == [1, 2, 3]
-    assert [one["score"] for one in found] == sorted((one["score"] for one in found), reverse=True)
-
-
 def test_the_model_is_described(client):
     found = client.get("/v1/model")
     assert found["system"] == "quick"
@@ -177,14 +171,10 @@ def test_a_bug_is_reported_without_its_secrets(client, monkeypatch, caplog):
         raise ZeroDivisionError("a secret")
 
     monkeypatch.setattr(client.state.service, "_lists", broken)
-    answer = client("POST", "/v1/recommend", {"users": [client_user(client)]})
+    answer = client("POST", "/v1/recommend", {"users": [1]})
     assert (answer.status_code, answer.json()["code"]) == (500, "bug")
     assert "secret" not in answer.text
     assert "a request failed by a bug" in caplog.text
-
-
-def client_user(client: Client) -> Any:
-    return client.state.service.models.current.first.snapshot.model.users.values.tolist()[0]
 
 
 def test_items_without_events_are_marked_in_lists(serving, data, tmp_path):
@@ -196,6 +186,4 @@ def test_items_without_events_are_marked_in_lists(serving, data, tmp_path):
     user, other = data.users.values[0].item(), data.items.values[0].item()
     wanted = {"items": [new, other], "exclude_seen": False}
     (one,) = client.post("/v1/recommend", users=[user], k=2, **wanted)["lists"]
-    assert {entry["item"]: entry.get("cold") for entry in one["items"]} == {
-        new: True, other: None,
-    }  # fmt: skip
+    assert {e["item"]: e.get("cold") for e in one["items"]} == {new: True, other: None}
