@@ -26,9 +26,6 @@ from sdgar.storage.sealed import open_file
 IdsOfRows = Sequence[Any] | NDArray[Any] | None
 """The id of each row of a table of vectors; None if the number of a row is its id."""
 
-NAMES = ("user_factors", "item_factors", "item_biases", "users", "items")
-"""The names of the arrays that are read; a file may hold others."""
-
 
 def import_factors(
     user_factors: ArrayLike,
@@ -168,7 +165,7 @@ def _rows(events: Interactions, users: Ids, items: Ids) -> Interactions:
 
 
 class Arrays(NamedTuple):
-    """The arrays of a file."""
+    """The arrays of a file, which may hold others too."""
 
     user_factors: NDArray[Any]
     """The vector of each user."""
@@ -189,16 +186,16 @@ def read_arrays(path: Path) -> Arrays:
             loaded = np.load(raw, allow_pickle=False)
             if not isinstance(loaded, np.lib.npyio.NpzFile):
                 raise _not_factors(path, "it holds one array, and several with names are needed")
-            found = {name: loaded[name] for name in NAMES if name in loaded.files}
+            found = {name: loaded[name] for name in Arrays._fields if name in loaded.files}
             held = ", ".join(loaded.files[:8]) or "nothing"
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         raise _not_factors(path, str(error).rstrip(".")) from error
     except OSError as error:
         raise disk_error(path, error) from error
-    for name in NAMES[:2]:
+    for name in Arrays._fields[:2]:
         if name not in found:
             raise _not_factors(path, f"it has no array {name!r}; it holds {held}")
-    return Arrays(*(found.get(name) for name in NAMES))  # type: ignore[arg-type]
+    return Arrays(*(found.get(name) for name in Arrays._fields))  # type: ignore[arg-type]
 
 
 def _not_factors(path: Path, why: str) -> DataError:

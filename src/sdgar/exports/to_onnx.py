@@ -33,7 +33,9 @@ def write_onnx(contents: Contents, folder: Path) -> Files:
         raise missing_package("onnx", "onnx") from error
     g = _Graph(onnx)
     known = _items_of(g, contents.known, "known")
-    history = known if _same(contents) else _items_of(g, contents.history, "history")
+    rows = ((one.indptr_U1, one.items_E) for one in (contents.known, contents.history))
+    same = all(map(np.array_equal, *rows))
+    history = known if same else _items_of(g, contents.history, "history")
     scores: str | None = None
     if contents.has_vectors:
         vector = g.add("Gather", g.table("user_vectors", contents.user_UD), "user")
@@ -103,14 +105,6 @@ class _Graph:
         onnx.save(model, str(path), save_as_external_data=large, location=data)
         onnx.checker.check_model(str(path), full_check=True)
         return [path.name, *([data] if large else [])]
-
-
-def _same(contents: Contents) -> bool:
-    """Return whether lists leave out the items of the history and nothing else."""
-    known, own = contents.known, contents.history
-    return np.array_equal(known.indptr_U1, own.indptr_U1) and np.array_equal(
-        known.items_E, own.items_E
-    )
 
 
 def _items_of(g: _Graph, history: History, name: str) -> str:

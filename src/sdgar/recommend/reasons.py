@@ -79,18 +79,14 @@ class Reasons:
         A rest has no item in ``because``; the shares of an item add up to its score.
         """
         own = ("place", "because", "share", "by_weights", "by_vectors")
+        names = (*self.context, "item", "score", *own)
         rows: list[tuple[Any, ...]] = []
         for one in self.dicts():
             head = (*(one[name] for name in self.context), one["item"], one["score"])
-            rows += [
-                (*head, place, r["item"], r["share"], r["by_weights"], r["by_vectors"])
-                for place, r in enumerate(one["because"], 1)
-            ]
+            reasons = enumerate(one["because"], 1)
+            rows += [(*head, place, *reason.values()) for place, reason in reasons]
             rows.append((*head, None, None, one["rest"], None, None))
-        names = (*self.context, "item", "score", *own)
-        columns = {name: np.empty(len(rows), object) for name in names}
-        for name, values in zip(names, zip(*rows, strict=True), strict=True):
-            columns[name][:] = values
+        columns = dict(zip(names, np.array(rows, object).T, strict=True))
         kind = self.ids.kind
         types: dict[str, str] = {"item": kind, "because": kind, "place": "int64"}
         types |= dict.fromkeys(own[2:], "float64")

@@ -7,7 +7,7 @@ library, and the ranked items become JSON by one function.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,10 +197,6 @@ class Service:
         for one in shown:
             one.update(details_of(entries.get(str(one["item"]))))
 
-    async def call(self, snapshot: Snapshot, function: Callable[[], Any]) -> Any:
-        """Return the result of a function that is called in the computing thread."""
-        return await self.batches.ask(BatchKind(snapshot), function)
-
     async def similar(self, body: schemas.SimilarBody) -> dict[str, Any]:
         """Return the items that are similar to each of some items."""
         snapshot = self.models.current.first.snapshot
@@ -212,8 +208,9 @@ class Service:
         more = 0 if blocked_I is None else int(min(blocked_I.sum(), _MOST_MORE))
         similar: dict[int, list[dict[str, Any]]] = {}
         if known:
-            lists = await self.call(
-                snapshot, lambda: model.similar_lists("item", known, body.k + more, by=body.by)
+            lists = await self.batches.ask(
+                BatchKind(snapshot),
+                lambda: model.similar_lists("item", known, body.k + more, by=body.by),
             )
             ranked = _unblocked(lists, blocked_I, body.k)
             rendered = await self._rendered(snapshot, ranked, details=body.details)
@@ -249,8 +246,9 @@ class Service:
             at_T = find(snapshot.model.items, list(body.items), "item", "error")
             items = list(dict.fromkeys(at_T.tolist()))
         options = await self._options(snapshot, schemas.RankingBody(k=body.k), rules=False)
-        found = await self.call(
-            snapshot, lambda: explain_query(snapshot.model, options, query, items, body.reasons)
+        found = await self.batches.ask(
+            BatchKind(snapshot),
+            lambda: explain_query(snapshot.model, options, query, items, body.reasons),
         )
         if body.details:
             await self._add_details(found)

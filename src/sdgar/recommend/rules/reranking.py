@@ -108,10 +108,6 @@ class Reranking(Described):
         return [rule for rule in rules if rule.strength > 0]
 
     @cached_property
-    def _caps(self) -> list[Any]:
-        return self.of("cap")
-
-    @cached_property
     def _pins(self) -> list[Any]:
         return self.of("pin")
 
@@ -182,7 +178,7 @@ class Reranking(Described):
         for rule in self._changes:
             z_N = rule.change(z_N, candidates)
         chosen = select(
-            candidates, z_N, k - len(pins), caps=self._caps, weighted=self._weighted,
+            candidates, z_N, k - len(pins), caps=self.of("cap"), weighted=self._weighted,
             history_H=history_H, pinned=[item for item, _, _ in pins.values()],
         )  # fmt: skip
         listed = [

@@ -14,7 +14,7 @@ from sdgar.errors import UsageError
 from sdgar.serve import answers, schemas
 from sdgar.serve.activity import is_negative
 from sdgar.serve.catalogue import details_of, model_ids
-from sdgar.serve.routes.common import ServerState, answer, router, state_of
+from sdgar.serve.routes.common import Category, ServerState, answer, router, state_of
 from sdgar.serve.store import Entry
 
 reading = router("catalogue", role="read", tags=["catalogue"])
@@ -27,7 +27,6 @@ Text = Annotated[
     str, Query(max_length=256, pattern=r"^[^\x00]*$", description="The text to search for.")
 ]
 Limit = Annotated[int, Query(ge=1, le=100, description="The maximum number of results.")]
-Category = Annotated[str | None, Query(min_length=1, max_length=256, pattern=r"^[^\x00]+$")]
 
 
 def _ids_of(state: ServerState, side: Side) -> Ids:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
@@ -30,6 +30,12 @@ _PROBLEMS = {
     429: "The client sends too many requests.", 503: "The server is busy, or about to end.",
     504: "The answer took too long.",
 }  # fmt: skip
+
+Category = Annotated[
+    str | None,
+    Query(min_length=1, max_length=256, pattern=r"^[^\x00]+$", description="Only this category."),
+]
+"""The name of a category in the query of a URL."""
 
 
 @dataclass

@@ -10,15 +10,10 @@ from fastapi.responses import Response
 
 from sdgar.serve import answers, schemas
 from sdgar.serve.catalogue import details_of, model_ids
-from sdgar.serve.routes.common import answer, router, state_of
+from sdgar.serve.routes.common import Category, answer, router, state_of
 
 routes = router("recommendations", role="read", tags=["questions"])
 
-
-Category = Annotated[
-    str | None,
-    Query(min_length=1, max_length=256, pattern=r"^[^\x00]+$", description="Only this category."),
-]
 Limit = Annotated[int, Query(ge=1, le=schemas.MOST_ENTRIES, description="The number of items.")]
 
 
