@@ -89,6 +89,19 @@ class KernelTerms(NamedTuple):
         return start_U1[users_B], start_U1[users_B + 1], self.history.items_E, *arrays
 
 
+class Wanted(NamedTuple):
+    """The lists to find, and what they leave out."""
+
+    users_T: Indices
+    """The users, each of whom gets a list."""
+    k: int
+    """The length of the lists."""
+    seen: History | None
+    """The items that each user does not get; None if there are none."""
+    blocked_I: NDArray[np.bool_] | None
+    """Whether nobody gets each item; None if all items may be listed."""
+
+
 class Spans(NamedTuple):
     """The items of some users: ``item_E[first_B[b] : last_B[b]]`` are the items of user b."""
 
@@ -149,14 +162,8 @@ class Blocks:
     Blocks have the same rows for any number of threads, so scores have the same bits.
     """
 
-    def __init__(
-        self,
-        scorer: Scorer,
-        users_T: Indices,
-        k: int,
-        seen: History | None,
-        blocked_I: NDArray[np.bool_] | None,
-    ) -> None:
+    def __init__(self, scorer: Scorer, wanted: Wanted) -> None:
+        users_T, k, seen, blocked_I = wanted
         self._scorer, self._users_T = scorer, users_T
         self._terms = KernelTerms.of(scorer)
         self._kept = threading.local()

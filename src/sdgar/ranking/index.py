@@ -24,7 +24,7 @@ from sdgar.data.history import History
 from sdgar.machine import cores
 from sdgar.models.model import Model
 from sdgar.models.scorers import AnyScorer
-from sdgar.ranking.blocks import KernelTerms, Spans, flags, not_finite
+from sdgar.ranking.blocks import KernelTerms, Spans, Wanted, flags, not_finite
 from sdgar.ranking.topk import TopK, require_rankable, top_k
 
 FROM_ITEMS = 300_000
@@ -147,7 +147,7 @@ class ItemIndex:
         and all lists where few items are allowed. The model must be one that this index serves.
         """
         users_T = np.ascontiguousarray(users_T, np.int64)
-        require_rankable(users_T, k, model.n_items, seen, blocked_I)
+        require_rankable(Wanted(users_T, k, seen, blocked_I), model.n_items)
         allowed_N = None
         if blocked_I is not None and len(blocked_I) - np.count_nonzero(blocked_I) <= _FEW:
             allowed_N = np.flatnonzero(~blocked_I)

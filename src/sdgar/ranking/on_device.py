@@ -13,11 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.data.history import History
 from sdgar.machine import cores
-from sdgar.models.model import Floats, Indices
+from sdgar.models.model import Floats
 from sdgar.models.scorers import TensorScorer, require_shape
-from sdgar.ranking.blocks import not_finite_of
+from sdgar.ranking.blocks import Wanted, not_finite_of
 
 _BYTES_PER_SCORE = 32
 """What a score costs while its block is alive: a masked copy and, where there are ties, a sort."""
@@ -30,14 +29,8 @@ _RAM_OF_GPU = 4 << 30
 class OnDevice:
     """Finds the k best of each row, a block at a time."""
 
-    def __init__(
-        self,
-        scorer: TensorScorer,
-        users_T: Indices,
-        k: int,
-        seen: History | None,
-        blocked_I: NDArray[np.bool_] | None,
-    ) -> None:
+    def __init__(self, scorer: TensorScorer, wanted: Wanted) -> None:
+        users_T, k, seen, blocked_I = wanted
         device = scorer.device
         self._scorer, self._k = scorer, k
         self._users_T = torch.tensor(users_T, device=device)

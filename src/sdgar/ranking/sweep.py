@@ -21,7 +21,7 @@ from sdgar.machine import cores
 from sdgar.machine.threads import share
 from sdgar.models.model import Floats, Indices
 from sdgar.models.scorers import AnyScorer
-from sdgar.ranking.blocks import KernelTerms, Spans, flags, pool
+from sdgar.ranking.blocks import KernelTerms, Spans, Wanted, flags, pool
 from sdgar.ranking.topk import TopK, require_rankable, top_k
 
 FROM_ITEMS = 50_000
@@ -136,24 +136,19 @@ class Sweep:
         terms = self._terms(model)
         users_T = np.ascontiguousarray(users_T, np.int64)
         if terms is not None and len(users_T) and k < model.n_items:
-            require_rankable(users_T, k, model.n_items, seen, blocked_I)
-            found = self._best(terms, users_T, k, seen, blocked_I)
+            wanted = Wanted(users_T, k, seen, blocked_I)
+            require_rankable(wanted, model.n_items)
+            found = self._best(terms, wanted)
             if found is not None:
                 return found
         # A ranking of all scores says which of them is not finite.
         return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
 
-    def _best(
-        self,
-        terms: KernelTerms,
-        users_T: Indices,
-        k: int,
-        seen: History | None,
-        blocked_I: NDArray[np.bool_] | None,
-    ) -> TopK | None:
+    def _best(self, terms: KernelTerms, wanted: Wanted) -> TopK | None:
         """Return the lists; None if a score cannot be ranked."""
         from sdgar.kernels.numba.sweep import TILE, in_integers, sweep
 
+        users_T, k, seen, blocked_I = wanted
         (n_items, width), dim, n_users = self._q_PD.shape, self._v_ID.shape[1], len(users_T)
         bounds = self._rest, self._longest, _SLACK
         out_I = flags(blocked_I)

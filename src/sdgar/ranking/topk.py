@@ -19,7 +19,7 @@ from sdgar.data.history import History
 from sdgar.errors import UsageError
 from sdgar.models.model import Floats, Indices, Model
 from sdgar.models.scorers import AnyScorer, Scorer, TensorScorer
-from sdgar.ranking.blocks import Blocks, not_finite_of
+from sdgar.ranking.blocks import Blocks, Wanted, not_finite_of
 
 BYTES_PER_SCORE = 8
 """What a score costs while its block is alive: the scorer may need a copy of the same size."""
@@ -90,22 +90,21 @@ def top_k(
     """
     n_items = scorer.n_items
     users_T = np.ascontiguousarray(users_T, np.int64)
-    require_rankable(users_T, k, n_items, seen, blocked_I)
+    require_rankable(Wanted(users_T, k, seen, blocked_I), n_items)
     kept = min(k, n_items)
     items_TK = np.full((len(users_T), k), -1, np.int32)
     scores_TK = np.full((len(users_T), k), -np.inf, np.float32)
     if len(users_T) == 0:
         return TopK(items_TK, scores_TK)
+    wanted = Wanted(users_T, kept, seen, blocked_I)
     if hasattr(scorer, "device"):
         from sdgar.ranking.on_device import OnDevice
 
-        tensors = cast("TensorScorer", scorer)
-        found = OnDevice(tensors, users_T, kept, seen, blocked_I).rank()
+        found = OnDevice(cast("TensorScorer", scorer), wanted).rank()
     elif (bias_I := shared_scores(scorer)) is not None:
-        found = _in_one_order(bias_I, users_T, kept, seen, blocked_I)
+        found = _in_one_order(bias_I, wanted)
     else:
-        rows = block_rows(n_items, _RAM)
-        found = Blocks(scorer, users_T, kept, seen, blocked_I).rank(rows)
+        found = Blocks(scorer, wanted).rank(block_rows(n_items, _RAM))
     items_TK[:, :kept], scores_TK[:, :kept] = found
     return TopK(items_TK, scores_TK)
 
@@ -115,14 +114,9 @@ def block_rows(n_items: int, ram_bytes: int) -> int:
     return min(max(1, ram_bytes // (BYTES_PER_SCORE * n_items)), _MOST_ROWS)
 
 
-def require_rankable(
-    users_T: Indices,
-    k: int,
-    n_items: int,
-    seen: History | None,
-    blocked_I: NDArray[np.bool_] | None,
-) -> None:
+def require_rankable(wanted: Wanted, n_items: int) -> None:
     """Raise if an argument is out of range, as kernels check no bounds."""
+    users_T, k, seen, blocked_I = wanted
     if k < 1:
         raise UsageError(f"k must be at least 1, got {k}.", code="bad_k")
     if n_items < 1:
@@ -156,13 +150,7 @@ def shared_scores(scorer: Scorer) -> Floats | None:
     return factors.bias_I
 
 
-def _in_one_order(
-    score_I: Floats,
-    users_T: Indices,
-    k: int,
-    seen: History | None,
-    blocked_I: NDArray[np.bool_] | None,
-) -> tuple[NDArray[np.int32], Floats]:
+def _in_one_order(score_I: Floats, wanted: Wanted) -> tuple[NDArray[np.int32], Floats]:
     """Rank users who all have the same scores, as most popular has.
 
     Let o be the items in the order of their scores and p_m, m = 0, 1, …, the places in it,
@@ -173,6 +161,7 @@ def _in_one_order(
 
     So no score is computed for any pair of a user and an item.
     """
+    users_T, k, seen, blocked_I = wanted
     if not bool((score_I < np.inf).all()):
         raise not_finite_of(score_I, int(users_T[0]))
     own = History(np.zeros(len(users_T) + 1, np.int64), np.zeros(0, np.int32))
