@@ -110,24 +110,17 @@ def test_the_same_model_is_saved_as_the_same_bytes(tmp_path):
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
 
 
-def test_every_flipped_bit_is_noticed(saved):
+def test_every_flipped_bit_and_every_other_length_is_noticed(saved):
     rng = np.random.default_rng(0)
     for name in artifact.FILES:
         good = (saved / name).read_bytes()
+        changed = [b"", good[:1], good[:-1], good[: len(good) // 2], good + b"\0"]
         for at in rng.integers(0, len(good), 60):
             bad = bytearray(good)
             bad[at] ^= 1 << rng.integers(0, 8)
-            (saved / name).write_bytes(bytes(bad))
-            with pytest.raises(ArtifactError, match="SHA-256"):
-                artifact.load(saved)
-        (saved / name).write_bytes(good)
-
-
-def test_every_truncated_or_longer_file_is_noticed(saved):
-    for name in artifact.FILES:
-        good = (saved / name).read_bytes()
-        for bad in (b"", good[:1], good[:-1], good[: len(good) // 2], good + b"\0"):
-            (saved / name).write_bytes(bad)
+            changed.append(bytes(bad))
+        for data in changed:
+            (saved / name).write_bytes(data)
             with pytest.raises(ArtifactError, match="is damaged"):
                 artifact.load(saved)
         (saved / name).write_bytes(good)
