@@ -93,7 +93,7 @@ class Wanted(NamedTuple):
     """The lists to find, and what they leave out."""
 
     users_T: Indices
-    """The users, each of whom gets a list."""
+    """The users who get a list, one each."""
     k: int
     """The length of the lists."""
     seen: History | None
