@@ -79,12 +79,26 @@ def test_ctrl_c_during_any_import_ends_the_process_at_once(imports, tmp_path):
         assert (ran.returncode, ran.stderr) == (130, "interrupted\n")
 
 
-@pytest.mark.parametrize("seconds", [0.2, 0.5, 1.0, 1.5, 2.0])
+_BEGUN = """
+import sys
+
+def hook(event, args):
+    if event == "import" and args[0] == "sdgar.cli.main":
+        print("begun", flush=True)
+
+sys.addaudithook(hook)
+from sdgar.__main__ import command
+command()
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2, 0.5, 1.0, 1.5, 2.0])
 def test_ctrl_c_at_any_moment_ends_with_130(seconds, saved):
-    words = ["recommend", str(saved), "--all"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "sdgar", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+        [sys.executable, "-c", _BEGUN, "recommend", str(saved), "--all"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout.readline() == b"begun\n"  # until here Python itself starts
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
