@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 
-from sdgar.errors import UsageError
 from sdgar.evaluation import DEFINITIONS, evaluate, per_user
 from sdgar.ranking.topk import top_k
 
@@ -41,18 +40,3 @@ def test_a_constant_scorer_is_no_better_than_chance() -> None:
     chance = 50 / n_items
     tolerance = 5 * np.sqrt(chance * (1 - chance) / (n_users * per))
     assert abs(report.means()["recall@50"] - chance) < tolerance
-
-
-@pytest.mark.parametrize(
-    ("test", "n_lists", "ks", "words"),
-    [
-        ({0: {1}}, 1, [], "at least one list length"),
-        ({0: {1}}, 1, [0, 2], "at least 1, got 0"),
-        ({0: {1}}, 1, [4], "k = 4 need lists of that length, got 3"),
-        ({0: {1}}, 2, [2], "2 lists were given for 1 held-out users"),
-        ({1: {1}, 3: set()}, 2, [1], "user index 3 has no held-out item"),
-    ],
-)
-def test_lists_that_do_not_fit_are_refused(test, n_lists, ks, words) -> None:
-    with pytest.raises(UsageError, match=words):
-        per_user(np.zeros((n_lists, 3), np.int32), held_out(test), ks)

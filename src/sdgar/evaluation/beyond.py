@@ -228,12 +228,11 @@ def _hit_of(lists: Lists, wanted_I: NDArray[np.bool_]) -> Values:
 
     Items outside the catalogue, which training never saw, are among them.
     """
-    items_E, n_items = lists.held_out.items_E, lists.known.n_items
-    rows_E = np.append(wanted_I, True)[np.minimum(items_E, n_items)]
+    rows_E = np.append(wanted_I, True)[np.minimum(lists.held_out.items_E, lists.known.n_items)]
     held_out, places = lists.held_out.among(rows_E)
     found_T = np.full(len(lists.items_TK), np.nan)
     if len(places):
-        own = per_user(lists.items_TK[places], held_out, (lists.k,), n_items=n_items)
+        own = per_user(lists.items_TK[places], held_out, (lists.k,))
         found_T[places] = own[f"hit@{lists.k}"]
     return found_T
 

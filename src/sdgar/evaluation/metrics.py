@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.errors import UsageError
-from sdgar.evaluation.measures import DEFINITIONS, check_ks
+from sdgar.evaluation.measures import DEFINITIONS
 from sdgar.machine import cores
 from sdgar.maths.rng import check_seed
 
@@ -34,40 +34,21 @@ _PAIRS = 1 << 18
 
 
 def per_user(
-    items_TK: NDArray[np.integer[Any]],
-    held_out: HeldOut,
-    ks: Sequence[int],
-    *,
-    n_items: int | None = None,
+    items_TK: NDArray[np.integer[Any]], held_out: HeldOut, ks: Sequence[int]
 ) -> dict[str, NDArray[np.float64]]:
     """Compute every metric at every k, keyed ``ndcg@50``, one float64 for each held-out user.
 
-    Row t of ``items_TK`` is the list of ``held_out.users_T[t]``; -1 is no item. Lists that hold
-    all of ``n_items`` may be shorter than k, as no more can be in them.
+    Row t of ``items_TK`` is the list of ``held_out.users_T[t]``; -1 is no item. Lists may be
+    shorter than k if they hold all items. Each user has at least one held-out item.
     """
-    ks = check_ks(ks)
     n_users, listed = items_TK.shape
     positives_T = np.diff(held_out.indptr_T1)
-    if n_users != len(held_out):
-        raise UsageError(f"{n_users} lists were given for {len(held_out)} held-out users.")
-    if ks[-1] > listed and listed != n_items:
-        raise UsageError(
-            f"metrics at k = {ks[-1]} need lists of that length, got {listed} items a user. "
-            f"Rank with k = {ks[-1]} or more.",
-            code="bad_k",
-        )
-    if n_users and positives_T.min() < 1:
-        raise UsageError(
-            f"user index {held_out.users_T[positives_T.argmin()]} has no held-out item, so its "
-            "recall is 0 / 0. Leave it out, as HeldOut.of does.",
-            code="no_positives",
-        )
 
     # Hits are few, so everything below is a sum over hits (H) rather than over ranks.
     row_H, rank_H = np.nonzero(hits(items_TK, held_out))
     rank_H += 1
     nth_H = np.arange(1, len(row_H) + 1) - np.searchsorted(row_H, row_H)
-    longest = max(listed, min(ks[-1], int(positives_T.max(initial=0))))
+    longest = max(listed, min(max(ks), int(positives_T.max(initial=0))))
     discount_K = 1 / np.log2(np.arange(2, longest + 2))
     ideal_K = np.cumsum(discount_K)
 

@@ -46,8 +46,7 @@ class Ranked:
         A value is NaN where a metric is not defined.
         """
         ks = sorted({m.k for m in self.metrics if m.kind in DEFINITIONS})
-        n_items = self.known.n_items
-        accuracy = per_user(self.items_TK, self.held_out, ks, n_items=n_items) if ks else {}
+        accuracy = per_user(self.items_TK, self.held_out, ks) if ks else {}
         of_users: dict[str, NDArray[np.float64]] = {}
         overall: dict[str, float] = {}
         for m in self.metrics:
