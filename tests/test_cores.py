@@ -50,24 +50,9 @@ def test_the_tightest_quota_on_the_way_up_counts(files, expected, tmp_path):
     assert v2(tmp_path, files) == expected
 
 
-@pytest.mark.parametrize(
-    ("quota_us", "period_us", "expected"),
-    [("-1\n", "100000\n", None), ("250000\n", "100000\n", 2.5), ("100000\n", "", None)],
-)
-def test_the_first_version_of_groups_has_two_files(quota_us, period_us, expected, tmp_path):
-    files = {"/a/cpu.cfs_quota_us": quota_us, "/a/cpu.cfs_period_us": period_us}
-    root = machine(tmp_path, "5:cpu,cpuacct:/a/b", "sys/fs/cgroup/cpu", files)
-    assert quota(root) == expected
-
-
 @pytest.mark.parametrize("own", ["/docker/abc", "/", "/../other"])
 def test_a_container_sees_its_own_group_at_the_top(own, tmp_path):
     assert v2(tmp_path, {"/cpu.max": "200000 100000"}, own) == 2.0
-
-
-def test_another_tree_of_groups_bounds_nothing(tmp_path):
-    files = {"/x/cpu.cfs_quota_us": "100000", "/x/cpu.cfs_period_us": "100000"}
-    assert quota(machine(tmp_path, "0::/x", "sys/fs/cgroup/cpuset", files)) is None
 
 
 def test_without_groups_there_is_no_quota(tmp_path):

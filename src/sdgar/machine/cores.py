@@ -32,8 +32,6 @@ from typing import NamedTuple
 
 _TREES = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 """Where systems mount the tree of control groups of version 2."""
-_TREES_OF_CPU = ("sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct")
-"""Where they mount the tree of version 1 that bounds the CPU."""
 _requested: ContextVar[int | None] = ContextVar("requested", default=None)
 """The number of threads that the user wants, while torch is limited to fewer."""
 
@@ -177,18 +175,16 @@ def _own_quota() -> float | None:
 def quota(root: Path) -> float | None:
     """Return the tightest quota of this process's control groups, in cores.
 
-    A group is bound by its quota and by the quotas of all groups above it. Version 2 writes
-    "QUOTA PERIOD" into ``cpu.max``, version 1 has a file for each; "max" and -1 mean no bound.
+    A group is bound by its quota and by the quotas of all groups above it. Groups of version 2 have
+    "QUOTA PERIOD" in ``cpu.max``; "max" means no bound. Those of version 1 are not read.
     """
     quotas = filter(None, map(_quota_of, _groups(root)))
     return min(quotas, default=None)
 
 
 def _quota_of(group: Path) -> float | None:
-    first_version = (group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us")
-    parts = _text(group / "cpu.max").split() or [_text(path) for path in first_version]
     try:
-        allowed, period = (float(part) for part in parts)
+        allowed, period = map(float, _text(group / "cpu.max").split())
     except ValueError:  # "max", or there is no such file
         return None
     return allowed / period if allowed > 0 and period > 0 else None
@@ -198,13 +194,12 @@ def _groups(root: Path) -> Iterator[Path]:
     """Yield the folders of this process's groups, and of all groups above them."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = f"{line}::".split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers:
             continue
         group = Path(path.rstrip(":").lstrip("/"))
         # A container may see its own group as the top, and then the names lead nowhere.
         groups = [Path()] if ".." in group.parts else [group, *group.parents]
-        for tree in _TREES_OF_CPU if controllers else _TREES:
-            yield from (root / tree / one for one in groups)
+        yield from (root / tree / one for tree in _TREES for one in groups)
 
 
 def _text(path: Path) -> str:
