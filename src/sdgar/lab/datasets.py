@@ -37,8 +37,6 @@ class Dataset:
     reading: ReadOptions | None = None
     """The columns of the raw file, and the rows that are positive; None for lines of one user each:
     the number of items, then the items."""
-    integer_ids: bool = True
-    """Whether all ids are integers."""
     member: str | None = None
     """The one file to read where the raw file is a zip archive."""
     sha256: str | None = None
@@ -118,7 +116,6 @@ _ALL = (
         homepage="https://jmcauley.ucsd.edu/data/amazon",
         url="https://snap.stanford.edu/data/amazon/productGraph/categoryFiles/ratings_Books.csv",
         reading=ReadOptions(header_columns=_RATINGS, delimiter=",", min_rating=_ABOVE_4),
-        integer_ids=False,
         notes=("The paper uses a subset of these ratings that its authors did not publish.",),
         citation="He and McAuley: Ups and Downs, WWW 2016.",
         terms="No licence is stated; provided for research.",
@@ -136,7 +133,6 @@ _ALL = (
             weights="raw",
             duplicates="sum",
         ),
-        integer_ids=False,
         notes=("The paper uses a part of these triplets and does not say which.",),
         citation="Bertin-Mahieux, Ellis, Whitman and Lamere: The Million Song Dataset, ISMIR 2011.",
         terms="Provided for research; read the terms on the home page.",

@@ -68,13 +68,6 @@ def prepare(name: str, raw: Path, *, allow_bad_rows: bool = False) -> Prepared:
         )
     find_file(raw, "any", [])  # raises unless it is a file
     positive = _positive(_read(dataset, raw, allow_bad_rows=allow_bad_rows).interactions)
-    kinds = {ids.values.dtype.kind for ids in (positive.users, positive.items)}
-    if dataset.integer_ids and kinds != {"i"}:
-        raise DataError(
-            f"{raw} has ids that are no integers, and all ids of {dataset.paper_name} are. Get the "
-            "file again.",
-            code="bad_rows",
-        )
     interactions = at_least(
         positive,
         users=dataset.min_user_interactions,
