@@ -34,20 +34,12 @@ _AT_ONE_RATE = {
 }
 """SD-Softmax trained like the paper's systems: at one rate, until validation rows say stop."""
 
-NAMES = {
-    "bpr": "BPR",
-    "aobpr": "AOBPR",
-    "warp": "WARP",
-    "cml": "CML",
-    "dns": "DNS",
-    "irgan": "IRGAN",
-    "sa": "SA",
+NAMES = {name: name.upper() for name in (*SYSTEMS, "ease")} | {
     "sdgar": "SD-GAR",
     "sdsoftmax": "SD-Softmax",
     "popular": "Most popular",
     "item-knn": "Item-kNN",
     "ials": "iALS",
-    "ease": "EASE",
 }
 """The names of systems in tables and figures."""
 

@@ -80,8 +80,8 @@ class Piece:
     @property
     def label(self) -> str:
         """The key in words."""
-        words = [_in_words(name, value) for name, value in self.key.items()]
-        return ", ".join(dict.fromkeys(word for word in words if word))
+        shown = {k: v for k, v in self.key.items() if v is not None and k != "settings"}
+        return ", ".join(f"{name} {value}" for name, value in shown.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,24 +148,6 @@ def measured_line(one: Piece, device: str, on_epoch: OnPhase) -> dict[str, Any]:
         "threads": cores.threads(),
     }
     return {"key": one.key, "values": values, "seconds": seconds, "made_on": made_on}
-
-
-def _in_words(name: str, value: Any) -> str:
-    """Return one value of a key in words."""
-    match name, value:
-        case (_, None | dict()) | ("real", True):
-            return ""
-        case "real", _:
-            return "synthetic"
-        case "users" | "items" | "interactions", _:
-            return f"{value:,} {name}"
-        case "seed" | "protocol", _:
-            return f"{name} {value}"
-        case "like", _:
-            return f"the shape of {value}"
-        case "device", _:
-            return f"on {value}"
-    return str(value)
 
 
 def name_of(key: dict[str, Any]) -> str:
