@@ -152,7 +152,6 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
     from sdgar.samplers import sampled_sums
     from sdgar.scale import run, workers
     from sdgar.scale import shared_memory as common
-    from sdgar.scale.run import follow_run
 
     torch.set_num_threads(1)
     common._folders = lambda: [task.out.parent]
@@ -171,13 +170,10 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
         calls.append(True)
         return SIGTERM if len(calls) == task.stop_after else None
 
-    if number:
-        follow_run(model, shards, out=task.out, workers=together, **OPTIONS)
-    else:
-        run_shards(
-            model, shards, out=task.out, workers=together, stop=stop, resume=task.resume,
-            checkpoint_every=0.0, **OPTIONS,
-        )  # fmt: skip
+    run_shards(
+        model, shards, out=task.out, workers=together, stop=stop, resume=task.resume,
+        checkpoint_every=0.0, **OPTIONS,
+    )  # fmt: skip
     workers.leave()
     return f"sent {together.sent}"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -60,27 +60,30 @@ def run_shards(
     command: Mapping[str, Any] | None = None,
     report_note: Callable[[str], None] = _LOGGER.info,
     workers: Workers = ALONE,
-) -> RunResult:
+) -> RunResult | None:
     """Train on shards, read the test rows once, and save; see ``sdgar.runs.run.run``.
 
-    This is for the first of several workers; the others call ``follow_run``.
+    The first of several workers does that. The others do their part, and return None.
     """
     ram_needs(estimator, shards, together).require_within(ram, together)
-    settings = OnShards(together=together, workers=workers, gpu_memory=gpu_memory)
-    require_on_gpu(estimator, shards, settings)
+    work = partial_of(out) / WORK
+    how = OnShards(together=together, work=work, ram=ram, workers=workers, gpu_memory=gpu_memory)
+    require_on_gpu(estimator, shards, how)
     identity = identity_of(estimator, shards, together, test_users, ks)
+    workspace = Workspace(
+        out, identity, command=command, overwrite=overwrite, resume=resume, on_epoch=on_epoch
+    )
     with (
         workers.working(identity | {"sdgar": __version__}),
-        Workspace(
-            out, identity, command=command, overwrite=overwrite, resume=resume, on_epoch=on_epoch
-        ) as workspace,
+        workspace if workers.leads else nullcontext(),
     ):
-        checkpoints = workspace.checkpoints(_CPU, checkpoint_every, stop, report_note)
-        work = workspace.folder / WORK
         seed = int(estimator.get_params()["seed"])
         test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
         train = Without(shards, test.rows_E)
-        how = replace(settings, work=work, ram=ram)
+        if not workers.leads:
+            ShardedTraining(estimator, train, how).follow()
+            return None
+        checkpoints = workspace.checkpoints(_CPU, checkpoint_every, stop, report_note)
         train_on_shards(
             estimator, train, how, on_epoch=workspace.record, checkpoints=checkpoints, verbose=False
         )
@@ -105,28 +108,6 @@ def run_shards(
         model = Recommender(with_history(model.saved, shards.interactions(work)))
         workspace.commit(model, {"report": summary})
     return RunResult(model, report, popular, summary, recipe_of(estimator).trained.log)
-
-
-def follow_run(
-    estimator: Learner,
-    shards: Shards,
-    *,
-    out: Path,
-    workers: Workers,
-    ram: int,
-    together: int,
-    test_users: int = TEST_USERS,
-    ks: tuple[int, ...] = KS,
-) -> None:
-    """Do the part of a worker that is not the first in what ``run_shards`` does."""
-    ram_needs(estimator, shards, together).require_within(ram, together)
-    identity = identity_of(estimator, shards, together, test_users, ks)
-    with workers.working(identity | {"sdgar": __version__}):
-        seed = int(estimator.get_params()["seed"])
-        train = Without(shards, hold(shards, users=test_users, share=TEST_SHARE, seed=seed).rows_E)
-        work = partial_of(out) / WORK
-        how = OnShards(together=together, work=work, ram=ram, workers=workers)
-        ShardedTraining(estimator, train, how).follow()
 
 
 def identity_of(

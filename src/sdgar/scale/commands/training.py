@@ -87,6 +87,7 @@ class TrainOnShards:
         resume: bool, verbose: bool, explain: bool,
     ) -> None:  # fmt: skip
         """Run a job on its folder of shards, and print the result."""
+        from sdgar.scale.run import run_shards
         from sdgar.scale.shards import Shards
         from sdgar.systems.learner import Learner
 
@@ -111,8 +112,11 @@ class TrainOnShards:
                     screen, job, estimator, shards, out, verbose, explain, together,
                     resume=resume,
                 )  # fmt: skip
-            else:
-                _follow(job, estimator, shards, out, together)
+                return
+            for number in (signal.SIGINT, signal.SIGTERM):  # to which the first worker listens
+                signal.signal(number, signal.SIG_IGN)
+            how: Any = job.shards
+            run_shards(estimator, shards, out=out, workers=together, ks=tuple(job.ks), **how)
 
 
 SHARDS = TrainOnShards()
@@ -151,14 +155,5 @@ def _lead(
             workers=workers,
             **job.shards,
         )  # fmt: skip
+    assert result is not None
     print_result(screen, job, out, result, explain=explain)
-
-
-def _follow(job: Job, estimator: Learner, shards: Shards, out: Path, workers: Workers) -> None:
-    """Do the part of a worker that is led by the first, which alone listens to signals."""
-    from sdgar.scale.run import follow_run
-
-    assert job.shards is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    follow_run(estimator, shards, out=out, workers=workers, ks=tuple(job.ks), **job.shards)
