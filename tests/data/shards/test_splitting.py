@@ -40,9 +40,9 @@ def test_the_parts_are_those_of_a_split_in_memory(tmp_path_factory, data, n_shar
         assert caught.value.code == refused.code
         assert not (folder / "out").exists()
         return
-    found = split_shards(shards, folder / "out", rule, seed=seed)
-    assert found.how == wanted.how
-    for shard_part, part in ((found.train, wanted.train), (found.held_out, wanted.held_out)):
+    train, held_out, how = split_shards(shards, folder / "out", rule, seed=seed)
+    assert how == wanted.how
+    for shard_part, part in ((train, wanted.train), (held_out, wanted.held_out)):
         again = Shards.open(shard_part.folder, verify=True).interactions()
         assert again.fingerprint() == part.fingerprint()
         assert again.account == part.account

@@ -176,12 +176,14 @@ class SplitShards:
         screen = Screen(as_json=as_json)
         shards = Shards.open(folder)
         screen.say("data", f"{folder}: {shards.sizes()}")
-        parts = split_shards(shards, out, rule, seed=seed, share=share, overwrite=overwrite)
-        for part in (parts.train, parts.held_out):
+        train, test, how = split_shards(
+            shards, out, rule, seed=seed, share=share, overwrite=overwrite
+        )
+        for part in (train, test):
             screen.say("saved", f"{remote.seen_as(part.folder)}: {part.sizes()}")
-        screen.say("split", parts.how)
-        sizes = {"train": len(parts.train), "test": len(parts.held_out)}
-        screen.result(sizes | {"how": parts.how, "out": remote.deliver(out)})
+        screen.say("split", how)
+        sizes = {"train": len(train), "test": len(test)}
+        screen.result(sizes | {"how": how, "out": remote.deliver(out)})
 
 
 SPLIT = SplitShards()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ from sdgar.scale.shards.writing import arrays_of, require_free
 from sdgar.storage import folders
 from sdgar.storage.files import disk_error
 
-_BINS = 1 << 16
 _FEW = 1 << 22
 """The numbers that are sorted in RAM."""
 
@@ -44,24 +43,18 @@ _FEW = 1 << 22
 def kth_smallest(parts: Sequence[NDArray[np.int64]], k: int, few: int = _FEW) -> int:
     """Return the number at place k, counted from 0, of all parts in ascending order.
 
-    Numbers are counted in bins of equal width; the bin that has place k is divided again, until
-    what is in it fits in RAM.
+    The range that has place k is halved until what is in it fits in RAM.
     """
     filled = [part for part in parts if len(part)]
     low, high = min(int(p.min()) for p in filled), max(int(p.max()) for p in filled)
     count = sum(map(len, filled))
     while count > few and low < high:
-        width = -(-(high - low + 1) // _BINS)
-        counts = np.zeros(_BINS, np.int64)
-        for part in filled:
-            inside = part[(part >= low) & (part <= high)]
-            # Without a sign, no difference of two numbers of 64 bits is too large.
-            above = inside.astype(np.uint64) - np.uint64(low % 2**64)
-            counts += np.bincount((above // np.uint64(width)).astype(np.int64), minlength=_BINS)
-        ends = np.cumsum(counts)
-        bin_ = int(np.searchsorted(ends, k, side="right"))
-        k -= int(ends[bin_] - counts[bin_])
-        low, high, count = low + bin_ * width, min(high, low + (bin_ + 1) * width - 1), counts[bin_]
+        middle = (low + high) // 2
+        below = sum(int(((part >= low) & (part <= middle)).sum()) for part in filled)
+        if k < below:
+            high, count = middle, below
+        else:
+            low, k, count = middle + 1, k - below, count - below
     if low == high:
         return low
     inside = np.concatenate([part[(part >= low) & (part <= high)] for part in filled])
@@ -69,18 +62,6 @@ def kth_smallest(parts: Sequence[NDArray[np.int64]], k: int, few: int = _FEW) ->
 
 
 _RULES = ("paper", "time")
-
-
-@dataclass(frozen=True)
-class ShardSplit:
-    """Training rows and held-out rows as shards, and the rule that separated them."""
-
-    train: Shards
-    """The rows to train on."""
-    held_out: Shards
-    """The rows to be found."""
-    how: str
-    """The rule of the split in words."""
 
 
 def split_shards(
@@ -91,10 +72,11 @@ def split_shards(
     seed: int = 0,
     share: float | None = None,
     overwrite: bool = False,
-) -> ShardSplit:
+) -> tuple[Shards, Shards, str]:
     """Write ``train.shards`` and ``test.shards`` into a folder, as ``sdgar.split`` splits rows.
 
     The rules are "paper", a share of each user's rows at random, and "time", the last rows of all.
+    Return the rows to train on, the rows to be found, and the rule in words.
     """
     rule = rule or ("time" if shards.has_times else "paper")
     name = rule.partition(":")[0]
@@ -122,7 +104,7 @@ def split_shards(
             _write(shards, test, lambda at: _bits(bits[at], shards, at), "training", how, None)
     except OSError as error:
         raise disk_error(Path(out), error) from error
-    return ShardSplit(Shards.open(places[0]), Shards.open(places[1]), how)
+    return Shards.open(places[0]), Shards.open(places[1]), how
 
 
 _Held = Callable[[Shard], NDArray[np.bool_]]
