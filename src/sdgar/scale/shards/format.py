@@ -259,19 +259,18 @@ def read_manifest(folder: Path, *, verify: bool) -> tuple[Manifest, str]:
         )
     require_files(folder, found.files, verify=verify)
     for number, part in enumerate(found.shards):
-        _require_part(folder_of(folder, number), number, len(found.shards), part, verify=verify)
+        _require_part(folder_of(folder, number), part, verify=verify)
     return found, seal
 
 
-def _require_part(folder: Path, number: int, of: int, part: ShardRecord, *, verify: bool) -> None:
+def _require_part(folder: Path, part: ShardRecord, *, verify: bool) -> None:
     """Raise if a shard is missing, damaged or of another set."""
     table = _read(folder, SHARD_FORMAT)
     if table[sealed.SEAL] != part.seal:
         raise ArtifactError(
-            f"{folder} belongs to another set of shards: it is shard {table.get('shard')} of "
-            f"{table.get('of')} with the seal {str(table[sealed.SEAL])[:12]}, and "
-            f"{folder.parent / MANIFEST} names shard {number} of {of} with the seal "
-            f"{part.seal[:12]}. Put the right shard back, or write all of them again.",
+            f"{folder} belongs to another set of shards, or to another place in this set: its seal "
+            f"is not the one that {folder.parent / MANIFEST} has for it. Put the right shard back, "
+            "or write all of them again.",
             code="mixed_shards",
         )
     require_files(folder, table.get("files"), verify=verify)
