@@ -167,7 +167,7 @@ def test_a_folder_of_this_machine_is_left_where_it_is(tmp_path):
     ("error", "code", "said"),
     [
         (FileNotFoundError("x"), "no_such_file", "there is nothing at memory://bucket/a.csv"),
-        (PermissionError("hush"), "no_permission", "may not be used (PermissionError)"),
+        (PermissionError("hush"), "unreachable", "cannot be reached (PermissionError)"),
         (ConnectionResetError("hush"), "unreachable", "cannot be reached (ConnectionResetError)"),
         (TimeoutError("hush"), "unreachable", "cannot be reached (TimeoutError)"),
     ],

@@ -30,8 +30,6 @@ _ELSEWHERE = (
     "http", "https", "memory",
 )  # fmt: skip
 """The schemes of addresses of files; stores of events have other ones."""
-_FORBIDDEN = {"PermissionError", "NoCredentialsError", "PartialCredentialsError"}
-"""The names of errors for a lack of permission."""
 
 
 def is_remote(text: object) -> TypeGuard[str]:
@@ -65,28 +63,20 @@ def local_path(address: str | Path) -> Path | None:
 def reaching(address: str) -> Iterator[tuple[Any, str]]:
     """Yield the file system of an address and the path in it; name what goes wrong there."""
     place = shown(address)
-    scheme = place.partition(":")[0]
     try:
         import fsspec
 
         files, path = fsspec.core.url_to_fs(address)
-    except ImportError as error:
-        raise UsageError(
-            f"{place}: addresses of {scheme}:// need more packages. Install them with: "
-            "pip install 'sdgar[remote]'",
-            code="missing_package",
-        ) from error
-    except ValueError as error:
-        raise UsageError(
-            f"{place}: {scheme}:// is no kind of address that fsspec supports. Write s3://, gs:// "
-            "or the path of a file.",
-            code="unknown_address",
-        ) from error
-    files.invalidate_cache()
-    try:
+        files.invalidate_cache()
         yield files, path.rstrip("/")
     except (SdgarError, MemoryError):
         raise
+    except ImportError as error:
+        raise UsageError(
+            f"{place}: such addresses need more packages. Install them with: "
+            "pip install 'sdgar[remote]'",
+            code="missing_package",
+        ) from error
     except FileNotFoundError as error:
         raise UsageError(
             f"there is nothing at {place}. Check the bucket and the path.", code="no_such_file"
@@ -94,14 +84,10 @@ def reaching(address: str) -> Iterator[tuple[Any, str]]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise disk_error(cache(), error) from error
-        kinds = {kind.__name__ for kind in type(error).__mro__}
-        why, cure, code = "cannot be reached", "network and the endpoint", "unreachable"
-        if kinds & _FORBIDDEN:
-            why, cure, code = "may not be used", "credentials and what they allow", "no_permission"
         raise ResourceError(
-            f"{place} {why} ({type(error).__name__}). Check the {cure}, and run the command again: "
-            "what was copied stays.",
-            code=code,
+            f"{place} cannot be reached ({type(error).__name__}). Check the network, the endpoint, "
+            "and what the credentials allow, and run the command again: what was copied stays.",
+            code="unreachable",
         ) from error
 
 
