@@ -205,13 +205,6 @@ def test_echonest_adds_play_counts_up_and_keeps_them_as_weights(tmp_path):
     assert prepared.interactions.account.duplicates == 5
 
 
-def test_echonest_is_read_from_its_zip(tmp_path):
-    raw = tmp_path / "train_triplets.txt.zip"
-    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("train_triplets.txt", "\n".join(plays(USER, 5)))
-    assert len(prepare("echonest", raw).interactions) == 5
-
-
 # Bad rows
 
 GOOD = {
@@ -250,12 +243,6 @@ def test_a_malformed_line_is_refused(tmp_path, name, line):
         prepare(name, raw)
 
 
-def test_a_first_line_of_names_is_refused(tmp_path):
-    raw = write(tmp_path, "r.csv", "user,item,rating,timestamp", *amazon("A", list("abcde")))
-    with pytest.raises(DataError, match="first line"):
-        prepare("amazon", raw)
-
-
 def test_bad_lines_can_be_left_out_on_request_and_are_counted(tmp_path):
     raw = write(tmp_path, "ratings.dat", *movielens(1, range(5)), "oops", "1::2")
     account = prepare("movielens", raw, allow_bad_rows=True).interactions.account
@@ -270,15 +257,6 @@ def test_a_file_without_a_positive_row_is_refused_with_its_account(tmp_path):
 
 
 # Filters
-
-
-def test_at_least_alternates_until_nothing_changes():
-    """Leaving out item 9 makes user 3 too small, which makes item 2 too rare, and so on."""
-    users = np.array([1, 1, 2, 2, 3, 3, 4, 4, 4])
-    items = np.array([0, 1, 0, 1, 2, 9, 2, 0, 1])
-    core = at_least(Interactions.from_arrays(users, items), users=2, items=2)
-    assert sorted(events(core).rows()) == [(1, 0), (1, 1), (2, 0), (2, 1), (4, 0), (4, 1)]
-    assert core.account.filtered == {"user_below_2": 1, "item_below_2": 2}
 
 
 @given(
@@ -301,11 +279,6 @@ def test_every_user_and_item_of_a_k_core_has_k_and_none_is_missing(pairs, k):
     core = at_least(everything, users=k, items=k)
     assert events(core).rows() == sorted(left)
     assert core.account.read == len(pairs)
-
-
-def test_nothing_to_leave_out_leaves_everything_as_it_is():
-    everything = Interactions.from_arrays(np.array([1, 2]), np.array([1, 2]))
-    assert at_least(everything) is everything
 
 
 # Writing

@@ -125,18 +125,6 @@ def test_a_constant_gain_is_as_certain_as_a_test_can_say() -> None:
     assert paired.sign_flip_p < 0.001
 
 
-def test_equal_models_are_called_different_one_time_in_twenty() -> None:
-    rng = np.random.default_rng(7)
-    runs = 200
-    p_values = []
-    for _ in range(runs):
-        a, b = rng.random(40), rng.random(40)
-        paired = compare(report(40, hit_1=a), report(40, hit_1=b), "hit@1")
-        p_values.append((paired.t_p, paired.sign_flip_p))
-    # 200 · 0.05 = 10 expected, standard deviation 3.1.
-    assert (np.sum(np.array(p_values) < 0.05, axis=0) <= 22).all()
-
-
 def test_reports_about_other_users_cannot_be_paired() -> None:
     a = report(3, hit_1=np.ones(3))
     more, fewer_rows = report(4, hit_1=np.ones(4)), replace(a.counts, rows=1)

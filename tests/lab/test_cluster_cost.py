@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,29 +22,6 @@ def script():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
         yield importlib.import_module("cluster_cost")
-
-
-@pytest.fixture
-def work(script):
-    return script.Training(rows=8.0, users=4.0, items=3.0, dim=2, epochs=2, batch=4)
-
-
-def test_hours_and_cost_follow_from_rates_and_machines(script, work):
-    rates = dict.fromkeys(script.operations(work, script.Machines()), 1.0)
-    one = script.Machines(cores=1, price=2.0, disk=1e30)
-    alone, cores = (script.cost(work, replace(one, cores=n), rates) for n in (1, 4))
-    scores = work.entries * (4 * 2 + 2 * 64) / 3600
-    assert alone["hours"]["scores"] == pytest.approx(scores)
-    assert cores["hours"]["scores"] == pytest.approx(scores / 4)
-    assert cores["hours"]["rows"] == alone["hours"]["rows"]  # by one thread
-    assert alone["hours"]["network"] == 0
-    assert alone["cost"] == pytest.approx(2 * alone["total_hours"])
-    two = script.cost(work, replace(one, count=2, network=1.0, latency=0.0), rates)
-    assert two["hours"]["scores"] == pytest.approx(scores / 2)
-    assert two["hours"]["items"] == alone["hours"]["items"]
-    assert two["hours"]["network"] == pytest.approx(3.5 / 2 * 4 * (2 + 2 * 36 + 4) / 3600)
-    assert two["epoch_cost"] == pytest.approx(2 * 2 * two["epoch_hours"])
-    assert not script.cost(work, replace(one, ram=10.0), rates)["fits"]
 
 
 def test_ram_is_what_training_is_refused_by(script, tmp_path):

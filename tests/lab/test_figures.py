@@ -3,9 +3,6 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from typer.testing import CliRunner
-
-from sdgar.cli.app import app
 from sdgar.runs.figures import (
     LEAST_EVALUATIONS,
     draw_run,
@@ -64,17 +61,3 @@ def test_a_run_is_drawn_if_its_looks_make_a_curve(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert draw_run(log, tmp_path / "b.png", **how) is None
     assert not (tmp_path / "b.png").exists()
-
-
-def test_a_training_leaves_its_picture_next_to_its_log(tmp_path):
-    rows = "".join(f"u{i % 12},i{i * 7 % 10}\n" for i in range(60))
-    (tmp_path / "events.csv").write_text("user,item\n" + rows)
-    few = ("dim=4", "epochs=4", "early_stopping__every=1", "early_stopping__patience=9")
-    words = ["train", str(tmp_path / "events.csv"), "--system", "bpr", "--engine", "eager"]
-    words += ["--out", str(tmp_path / "run"), *(word for f in few for word in ("--set", f))]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / "run" / "training.png").exists()
-    assert "training.png" in done.output.replace("\n        ", "")
-    again = CliRunner().invoke(app, [*words, "--overwrite"])
-    assert again.exit_code == 0, again.output
