@@ -73,11 +73,11 @@ def test_every_experiment_leaves_its_data_table_and_picture(made):
     out, said = made
     assert said["experiments"] == list(experiments.EXPERIMENTS)
     for name in experiments.EXPERIMENTS:
-        suffixes = {"jsonl", "json", "csv", "md"} | ({"png"} if name != "table1" else set())
+        suffixes = {"jsonl", "json", "md"} | ({"png"} if name != "table1" else set())
         for suffix in suffixes:
             assert (out / f"{name}.{suffix}").stat().st_size > 100, (name, suffix)
         assert "Made on: " in (out / f"{name}.md").read_text()
-    assert {Path(file).suffix for file in said["files"]} == {".md", ".csv", ".json", ".png"}
+    assert {Path(file).suffix for file in said["files"]} == {".md", ".json", ".png"}
 
 
 def test_table1_counts_what_is_there_and_says_what_is_made_up(made):

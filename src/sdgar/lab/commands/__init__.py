@@ -23,15 +23,15 @@ COMMANDS = {
     ),
     "data download": (
         "Download the raw file of one of the paper's data sets, and check its digest.",
-        "sdgar.lab.commands.data_sets:download",
+        "sdgar.lab.commands.paper:download",
     ),
     "data prepare": (
         "Prepare one of the paper's data sets from its raw file, as the paper does.",
-        "sdgar.lab.commands.data_sets:prepare",
+        "sdgar.lab.commands.paper:prepare",
     ),
     "data synthetic": (
         "Make up events with the size and skew of a known data set.",
-        "sdgar.lab.commands.data_sets:synthetic",
+        "sdgar.lab.commands.paper:synthetic",
     ),
 }
 """The table of the entry point ``lab`` of the group ``sdgar.commands``."""

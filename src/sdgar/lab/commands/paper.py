@@ -1,4 +1,4 @@
-"""``sdgar paper``: the paper's tables and figures, measured here."""
+"""``sdgar data download``, ``prepare`` and ``synthetic``, and ``sdgar paper``: data and results."""
 
 from __future__ import annotations
 
@@ -8,11 +8,91 @@ from typing import Annotated
 
 from sdgar.cli.console import Screen
 from sdgar.cli.options.option import Option
-from sdgar.cli.options.shared import Json
-from sdgar.cli.options.values import folder_for_files
+from sdgar.cli.options.shared import Json, Overwrite, Seed
+from sdgar.cli.options.values import folder_for_files, new_file, require_new_table
 from sdgar.cli.training_screen import stop_signals, work
 from sdgar.errors import UsageError
 from sdgar.lab.commands.compare import seeds_from
+from sdgar.show.printed import command
+
+_NAMES = "citeulike, gowalla, movielens, amazon or echonest"
+_Name = Annotated[str, Option(f"Name one: {_NAMES}.", is_argument=True)]
+
+
+def download(
+    name: _Name,
+    out: Annotated[
+        Path, Option("Put the raw file into this folder.", "FOLDER", parse=folder_for_files)
+    ] = Path("data/raw"),
+    as_json: Json = False,
+) -> None:
+    """Download the raw file of one of the paper's data sets, and check its digest."""
+    from sdgar.lab import datasets
+
+    screen = Screen(as_json=as_json)
+    dataset = datasets.find(name)
+    screen.say("terms", dataset.terms)
+    file = datasets.download(dataset, out)
+    screen.say("saved", str(file))
+    if not (dataset.sha256 or dataset.md5):
+        screen.say("note", "No digest is published for this file, so it was not checked.")
+    words = ("sdgar", "data", "prepare", name, "--raw", file, "--out", f"data/{name}")
+    screen.say("next", command(*words))
+    screen.result({"path": str(file), "bytes": file.stat().st_size})
+
+
+def prepare(
+    name: _Name,
+    raw: Annotated[Path, Option("Read the publisher's file here.")],
+    out: Annotated[
+        Path,
+        Option("Write interactions.parquet into this folder.", "FOLDER", parse=folder_for_files),
+    ],
+    allow_bad_rows: Annotated[
+        bool, Option("Leave malformed rows out and count them, instead of refusing the file.")
+    ] = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Prepare one of the paper's data sets from its raw file, as the paper does."""
+    from sdgar.lab import prepare as preparing
+
+    preparing.require_free(out, overwrite=overwrite)
+    screen = Screen(as_json=as_json)
+    prepared = preparing.prepare(name, raw, allow_bad_rows=allow_bad_rows)
+    data = prepared.interactions
+    screen.say("data", f"{prepared.dataset.title}: {data.sizes()}")
+    screen.say("rows", data.account.sentence())
+    for note in prepared.notes:
+        screen.say("note", note)
+    folder = preparing.write_prepared(prepared, out, overwrite=overwrite)
+    screen.say("saved", str(folder))
+    file = folder / "interactions.parquet"
+    screen.say("next", command("sdgar", "train", file, "--split", "paper", "--out", "RUN"))
+    screen.result(data.stats() | {"rows": data.account.as_dict(), "out": str(folder)})
+
+
+def synthetic(
+    preset: Annotated[str, Option(f"Name one: demo, {_NAMES}.", is_argument=True)],
+    out: Annotated[
+        Path,
+        Option("Write this .parquet, .csv, .tsv or .jsonl file.", "FILE", "-o --out", new_file),
+    ],
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Make up events with the size and skew of a known data set."""
+    from sdgar.data.synthetic import synthetic as make
+    from sdgar.data.tables import events, write_table
+
+    require_new_table(out, overwrite=overwrite)
+    screen = Screen(as_json=as_json)
+    data = make(preset, seed=seed)
+    write_table(events(data), out)
+    screen.say("saved", f"{out}: {data.sizes()}, synthetic, seed {seed}")
+    screen.say("next", command("sdgar", "train", out, "--out", "RUN"))
+    screen.result(data.stats() | {"out": str(out)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ def named(name: str) -> list[Experiment]:
 def run(
     experiments: Sequence[Experiment], out: Path, options: PaperOptions, *, watch: Watch, stop: Stop
 ) -> list[Path]:
-    """Measure what is not measured yet, then write NAME.json, .csv, .md and, if drawn, .png."""
+    """Measure what is not measured yet, then write NAME.json, .md and, if drawn, .png."""
     for experiment in experiments:
         _require_free(out, experiment.name)
     todo = {experiment.name: experiment.pieces(options) for experiment in experiments}
@@ -43,7 +43,7 @@ def run(
         experiment.sheet(rows, options).write(out, name, experiment.title, rows)
         work.end("written", str(out / f"{name}.md"))
         files = sorted(out.glob(f"{name}*"))
-        written += [file for file in files if file.suffix in (".md", ".csv", ".json", ".png")]
+        written += [file for file in files if file.suffix in (".md", ".json", ".png")]
     return written
 
 
@@ -51,6 +51,6 @@ def _require_free(out: Path, name: str) -> None:
     """Raise if files of the same names are there and no measurement says that they are ours."""
     if any((out / f"{name}.{suffix}").exists() for suffix in ("jsonl", "json")):
         return
-    taken = [f"{name}.{s}" for s in ("csv", "md", "png") if (out / f"{name}.{s}").exists()]
+    taken = [f"{name}.{s}" for s in ("md", "png") if (out / f"{name}.{s}").exists()]
     if taken:
         raise in_the_way(out, taken, f"is not from `sdgar paper` (there is no {name}.json)")

@@ -1,8 +1,7 @@
-"""What an experiment writes: rows as JSON and CSV, and from those a table and a picture."""
+"""What an experiment writes: rows as JSON, and from those a table and a picture."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ MARKS = "os^Dv<>"
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The contents of the files of one experiment: OUT/NAME.json, .csv, .md and .png."""
+    """The contents of the files of one experiment: OUT/NAME.json, .md and .png."""
 
     parts: Sequence[str]
     """The paragraphs and tables in Markdown."""
@@ -39,25 +38,14 @@ class Sheet:
     def write(self, out: Path, name: str, title: str, measured: Sequence[Row]) -> None:
         """Write all files; the Markdown says on what machines the rows were measured."""
         for suffix, rows in ({"": measured} | dict(self.rows)).items():
-            _write_rows(out / f"{name}{suffix}", rows)
+            with replacing(out / f"{name}{suffix}.json") as temporary:
+                temporary.write_text(json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
         with replacing(out / f"{name}.md") as temporary:
             parts = [f"# {title}{self.of}", *self.parts, made_on(measured)]
             temporary.write_text("\n\n".join(parts) + "\n")
         if self.figure is not None:
             with replacing(out / f"{name}.png") as temporary:
                 self.figure.savefig(temporary, format="png")
-
-
-def _write_rows(stem: Path, rows: Sequence[Row]) -> None:
-    """Write all rows as JSON, and as CSV the values that fit a cell."""
-    with replacing(Path(f"{stem}.json")) as temporary:
-        temporary.write_text(json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
-    plain = [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in rows]
-    columns = list(dict.fromkeys(key for row in plain for key in row))
-    with replacing(Path(f"{stem}.csv")) as temporary, temporary.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(plain)
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
