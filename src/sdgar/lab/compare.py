@@ -26,11 +26,10 @@ from sdgar.errors import (
 )
 from sdgar.lab.comparison import COLD, ComparedSystems, Failure, Measured, stand
 from sdgar.lab.conditions import Candidate, Conditions
-from sdgar.lab.study import MARK, require_optuna
+from sdgar.lab.study import require_optuna
 from sdgar.lab.tune import Tuned, tune, with_settings
 from sdgar.runs.run import fit_by, loop_of, require_folding
 from sdgar.runs.watching import Stop, Watch, Work, never
-from sdgar.storage import ledger
 from sdgar.storage.ledger import Ledger, Line
 from sdgar.storage.sealed import DamagedError, read_record
 from sdgar.systems.base import Estimator
@@ -75,8 +74,6 @@ def compare(
     tuned: dict[str, Tuned] = {}
     failures = []
     with results_in(out, overwrite=overwrite) as results:
-        for study in (out / _STUDIES).glob("*.jsonl") if out is not None and overwrite else ():
-            ledger.remove_lines(study, MARK)
         for candidate in candidates:
             # Before any training. What a search may change is checked after the search.
             free = candidate.searched if conditions.trials is not None else ()
@@ -87,7 +84,7 @@ def compare(
             try:
                 estimator = candidate.estimator
                 if conditions.trials is not None and candidate.searched:
-                    found = _search(candidate, conditions, out, work)
+                    found = _search(candidate, conditions, out, work, overwrite=overwrite)
                     tuned[candidate.system] = found
                     estimator = with_settings(estimator, found.best.settings)
                 runs[candidate.system] = [
@@ -175,7 +172,9 @@ def finished_run(
     return read_record(path, Measured, line["run"])
 
 
-def _search(candidate: Candidate, conditions: Conditions, out: Path | None, work: Work) -> Tuned:
+def _search(
+    candidate: Candidate, conditions: Conditions, out: Path | None, work: Work, *, overwrite: bool
+) -> Tuned:
     """Search a system's settings on the training rows of the first fold, with the first seed."""
     seed = conditions.seeds[0]
     return tune(
@@ -187,6 +186,7 @@ def _search(candidate: Candidate, conditions: Conditions, out: Path | None, work
         metric=conditions.metric,
         seed=seed,
         study=None if out is None else out / _STUDIES / f"{candidate.system}.jsonl",
+        overwrite=overwrite,
         watch=work.watch,
         stop=work.stop,
     )

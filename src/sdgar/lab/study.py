@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import optuna
 
 _NAME, _WHAT = "sdgar", "a study of sdgar tune"
-MARK: ledger.Mark = {"op_code": 0, "study_name": _NAME}
+_MARK: ledger.Mark = {"op_code": 0, "study_name": _NAME}
 """The entries by which the file of a study is known as ours: Optuna made it, under our name."""
 _IDENTITY, _TRIED = "identity", "tried"
 STARTUP = 5
@@ -95,19 +95,15 @@ def opened(
 
 def _journal(path: Path, files: ExitStack, *, overwrite: bool) -> optuna.storages.BaseStorage:
     """Lock the file until ``files`` are closed; raise if it is not a study of ours."""
-    import optuna
     from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-    files.enter_context(ledger.locked_lines(path, mark=MARK, what=_WHAT, empty=overwrite))
+    files.enter_context(ledger.locked_lines(path, mark=_MARK, what=_WHAT, empty=overwrite))
     # We hold the file, so a lock of Optuna that is there was left by a killed process.
     Path(f"{path}.lock").unlink(missing_ok=True)
     try:
-        storage = JournalStorage(JournalFileBackend(str(path)))
+        return JournalStorage(JournalFileBackend(str(path)))
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(path, f"it is not a journal of Optuna ({error!r})") from error
-    if set(optuna.get_all_study_names(storage)) - {_NAME}:
-        raise ledger.foreign_file(path, _WHAT)
-    return storage
 
 
 def tried_in(study: optuna.Study) -> list[Tried]:

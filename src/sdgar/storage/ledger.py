@@ -47,29 +47,15 @@ def locked_lines(path: Path, *, mark: Mark, what: str, empty: bool = False) -> I
         file.seek(0)
         data = file.read()
         if data and not _begins(data, mark):
-            raise foreign_file(path, what)
+            raise UsageError(
+                f"{path} is there and is not {what}, so it is left as it is. Choose another place, "
+                "or remove it.",
+                code="out_foreign",
+            )
         whole = 0 if empty else data.rfind(b"\n") + 1
         if whole < len(data):
             file.truncate(whole)
         yield file
-
-
-def foreign_file(path: Path, what: str) -> UsageError:
-    """Build the error for a file that belongs to something else."""
-    return UsageError(
-        f"{path} is there and is not {what}, so it is left as it is. Choose another place, or "
-        "remove it.",
-        code="out_foreign",
-    )
-
-
-def remove_lines(path: Path, mark: Mark) -> None:
-    """Remove a file that begins with the mark; leave any other as it is."""
-    try:
-        if path.is_file() and _begins(path.read_bytes(), mark):
-            path.unlink()
-    except OSError as error:
-        raise disk_error(path, error) from error
 
 
 def _begins(data: bytes, mark: Mark) -> bool:
