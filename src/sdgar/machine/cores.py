@@ -193,13 +193,11 @@ def _quota_of(group: Path) -> float | None:
 def _groups(root: Path) -> Iterator[Path]:
     """Yield the folders of this process's groups, and of all groups above them."""
     for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = f"{line}::".split(":", 2)
-        if controllers:
-            continue
-        group = Path(path.rstrip(":").lstrip("/"))
-        # A container may see its own group as the top, and then the names lead nowhere.
-        groups = [Path()] if ".." in group.parts else [group, *group.parents]
-        yield from (root / tree / one for tree in _TREES for one in groups)
+        if line.startswith("0::"):
+            group = Path(line.removeprefix("0::").lstrip("/"))
+            # A container may see its own group as the top, and then the names lead nowhere.
+            groups = [Path()] if ".." in group.parts else [group, *group.parents]
+            yield from (root / tree / one for tree in _TREES for one in groups)
 
 
 def _text(path: Path) -> str:
