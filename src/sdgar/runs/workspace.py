@@ -207,15 +207,8 @@ def read_run(out: Path) -> dict[str, Any]:
             code="nothing_to_resume",
         )
     described = sealed.read_table(path, finite=False)
-    if described.get("format") != FORMAT:
-        raise sealed.DamagedError(path, "it does not describe a run")
-    if described.get("format_version") != FORMAT_VERSION:
-        raise ArtifactError(
-            f"{folder} has format version {described.get('format_version')!r}, this sdgar reads "
-            f"{FORMAT_VERSION}. Use the sdgar that wrote it, or start over with "
-            "--overwrite.",
-            code="format_version",
-        )
+    if (described.get("format"), described.get("format_version")) != (FORMAT, FORMAT_VERSION):
+        raise sealed.DamagedError(path, f"it is no run of format version {FORMAT_VERSION}")
     sealed.check_seal(path, described)
     match described:
         case {"run_id": str(run_id), "identity": dict(), "command": dict() | None}:
