@@ -267,7 +267,7 @@ def join(*, seconds: float = JOIN_SECONDS) -> Workers:
     try:
         store, _, _ = next(rendezvous("env://", timeout=limit))
     except (RuntimeError, ValueError) as error:
-        raise _absent(number, count, seconds, "the others cannot be reached", error) from error
+        raise _absent(number, count, seconds, error) from error
     return meet_at(store, number, count, seconds=seconds)
 
 
@@ -297,7 +297,7 @@ def meet_at(
         first = [machine_R.index(m) for m in range(max(machine_R) + 1)]
         leaders = dist.new_group(first, backend="gloo", timeout=_STEP)
     except (RuntimeError, ValueError) as error:
-        raise _absent(number, count, seconds, _missing(store, count), error) from error
+        raise _absent(number, count, seconds, error) from error
     return Workers(number, machine_R, store=store, _waiting=waiting, _first=leaders)
 
 
@@ -314,21 +314,10 @@ def leave() -> None:
             dist.destroy_process_group()
 
 
-def _absent(
-    number: int, count: int, seconds: float, missing: str, error: Exception
-) -> ResourceError:
+def _absent(number: int, count: int, seconds: float, error: Exception) -> ResourceError:
     return ResourceError(
-        f"worker {number} of {count} has waited up to {seconds:g} seconds, and {missing} "
+        f"worker {number} of {count} has waited up to {seconds:g} seconds for the others "
         f"({' '.join(str(error).split())[:200]}). Start all of them, where MASTER_ADDR and "
         "MASTER_PORT can be reached.",
         code="worker_missing",
     )
-
-
-def _missing(store: Any, count: int) -> str:
-    absent = []
-    with suppress(RuntimeError):
-        absent = [n for n in range(count) if not store.check([f"here/{n}"])]
-    if not absent:
-        return "the others cannot be reached"
-    return f"worker {', '.join(map(str, absent))} did not come"
