@@ -176,7 +176,7 @@ def quota(root: Path) -> float | None:
     """Return the tightest quota of this process's control groups, in cores.
 
     A group is bound by its quota and by the quotas of all groups above it. Groups of version 2 have
-    "QUOTA PERIOD" in ``cpu.max``; "max" means no bound. Those of version 1 are not read.
+    "QUOTA PERIOD" in ``cpu.max``; "max" means no bound. Version 1 is not read.
     """
     quotas = filter(None, map(_quota_of, _groups(root)))
     return min(quotas, default=None)
