@@ -27,17 +27,17 @@ SMALL = Shape(users=2000, items=1600, interactions=20_000, concentration=0.15)
 def folder(tmp_path_factory) -> Path:
     """CiteULike, Gowalla and MovieLens by name, tiny by size; Amazon and Echonest are missing."""
     root = tmp_path_factory.mktemp("data")
-    for number, names in enumerate(list(chosen.FOLDERS.values())[:3]):
-        (root / names[0]).mkdir()
+    for number, name in enumerate(chosen.FOLDERS.values()):
+        (root / name).mkdir()
         data = generate(TINY, seed=number)
         parts = {"interactions": data}
-        if names[0] != "movielens-10m":
+        if name != "movielens-10m":
             parts = dict(zip(("train", "test"), splits.per_user(data, seed=0), strict=True))
         for part, rows in parts.items():
             frame = polars.DataFrame(
                 {"user": rows.users.at(rows.users_E), "item": rows.items.at(rows.items_E)}
             )
-            frame.write_parquet(root / names[0] / f"{part}.parquet")
+            frame.write_parquet(root / name / f"{part}.parquet")
     return root
 
 

@@ -106,14 +106,8 @@ PAPER_SIZES = {
     for one in DATASETS.values()
 }
 """The numbers of users, items and interactions in the paper's Table 1."""
-FOLDERS = {
-    "citeulike": ("citeulike-t", "citeulike"),
-    "gowalla": ("gowalla",),
-    "movielens": ("movielens-10m", "movielens"),
-    "amazon": ("amazon",),
-    "echonest": ("echonest",),
-}
-"""The names that the folder of each data set may have within the folder of data."""
+FOLDERS = {"citeulike": "citeulike-t", "gowalla": "gowalla", "movielens": "movielens-10m"}
+"""The folders of real data sets within the folder of data; the names of the data sets serve too."""
 
 
 def is_real(name: str, data: Path | None) -> bool:
@@ -152,6 +146,6 @@ def source(name: str, data: Path | None) -> Split:
 def _found(name: str, data: Path | None) -> Path | None:
     """Return the first file of a data set in the folder; None without one."""
     files = [f"{name}.npz"]
-    for folder in FOLDERS[name]:
+    for folder in dict.fromkeys((FOLDERS.get(name, name), name)):
         files += [f"{folder}/train.parquet", f"{folder}/interactions.parquet"]
     return next((data / file for file in files if (data / file).exists()), None) if data else None
