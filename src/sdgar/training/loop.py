@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -36,9 +37,11 @@ from sdgar.training.records import (
     Phase,
     Progress,
     Seconds,
-    Trainable,
     Trained,
 )
+
+if TYPE_CHECKING:
+    from sdgar.systems.recipe import Recipe
 
 OnEpoch = Callable[[EpochRecord], None]
 _ROWS_AT_ONCE = 1 << 18
@@ -135,7 +138,7 @@ def _is_finite(tensor: Tensor) -> bool:
 class Training:
     """A training without its data: a recipe, its length, the device, and its log so far."""
 
-    recipe: Trainable
+    recipe: Recipe
     """The hyper-parameters of the system."""
     options: FitOptions
     """The length of training and when the model is evaluated."""
