@@ -10,7 +10,7 @@ have the same scores, items are put in order once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,15 @@ from sdgar.errors import UsageError
 from sdgar.models.model import Floats, Indices, Model
 from sdgar.models.scorers import AnyScorer, Scorer, TensorScorer
 from sdgar.ranking.blocks import Blocks, Wanted, not_finite_of
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from sdgar.ranking.index import ItemIndex
+    from sdgar.ranking.sweep import Sweep
+
+    Finder: TypeAlias = ItemIndex | Sweep
+    """What finds the best items of a model faster than by all scores."""
 
 BYTES_PER_SCORE = 8
 """What a score costs while its block is alive: the scorer may need a copy of the same size."""
@@ -38,26 +47,6 @@ class TopK:
     """The numbers of the items; -1 where a user has fewer than K recommendable items."""
     scores_TK: NDArray[np.float32]
     """The scores of the items; -inf where the item is -1."""
-
-
-class Finder(Protocol):
-    """Finds the best items of a model faster than by all scores."""
-
-    def serves(self, model: AnyScorer) -> bool:
-        """Return whether the model has the items of this finder, as one with new users has."""
-        ...
-
-    def top_k(
-        self,
-        model: AnyScorer,
-        users_T: Indices,
-        k: int,
-        *,
-        seen: History | None = None,
-        blocked_I: NDArray[np.bool_] | None = None,
-    ) -> TopK:
-        """Return the k best items of each user."""
-        ...
 
 
 def best_items(

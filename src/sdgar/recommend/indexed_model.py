@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.models.factors import Factors, popularity
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model
-from sdgar.ranking.topk import Finder
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.inputs import (
     CONSEQUENCE,
@@ -42,6 +41,9 @@ from sdgar.recommend.inputs import (
 )
 from sdgar.recommend.lists import Queries
 from sdgar.recommend.rules import Facts, Reranking
+
+if TYPE_CHECKING:
+    from sdgar.ranking.topk import Finder
 
 
 class IndexedModel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,13 @@ from sdgar.maths.rng import Stream, sort_keys
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model
 from sdgar.ranking.sweep import is_worth_it
-from sdgar.ranking.topk import Finder, best_items
+from sdgar.ranking.topk import best_items
 from sdgar.recommend.lists import Queries, RankedLists
 from sdgar.recommend.reasons import first_reasons
 from sdgar.recommend.rules import Facts, Reranking
+
+if TYPE_CHECKING:
+    from sdgar.ranking.topk import Finder
 
 Part = tuple[int, int]
 """The number of a part, from 0, and the number of parts."""
