@@ -33,7 +33,7 @@ from sdgar.data.contexts import DERIVED
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.systems.bpr import BPR
-from sdgar.systems.cml import CML
+from sdgar.systems.hinges import CML
 from sdgar.systems.learner import Learner
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR

@@ -70,12 +70,12 @@ from sdgar.models.factors import Factors
 from sdgar.models.scorers import Scorer
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
+from sdgar.systems.hinges import WARP
 from sdgar.systems.ials import IALS
 from sdgar.systems.neighbours import ItemKNN, LocalEASE
 from sdgar.systems.quick import Quick
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.systems.warp import WARP
 from trainers import DIM, ImplicitBPR, LightfmWARP, Ours, Trainer, grid
 
 # Seconds to a quality

@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from sdgar.systems.bpr import AOBPR as AOBPR
     from sdgar.systems.bpr import BPR as BPR
     from sdgar.systems.bpr import DNS as DNS
-    from sdgar.systems.cml import CML as CML
     from sdgar.systems.composed import Composed as Composed
     from sdgar.systems.ease import EASE as EASE
     from sdgar.systems.elsa import ELSA as ELSA
+    from sdgar.systems.hinges import CML as CML
+    from sdgar.systems.hinges import WARP as WARP
     from sdgar.systems.ials import IALS as IALS
     from sdgar.systems.irgan import IRGAN as IRGAN
     from sdgar.systems.neighbours import ItemKNN as ItemKNN
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from sdgar.systems.sdgar import SDGARPrinted as SDGARPrinted
     from sdgar.systems.sdsoftmax import SDSoftmax as SDSoftmax
     from sdgar.systems.solver import MostPopular as MostPopular
-    from sdgar.systems.warp import WARP as WARP
 
 _HOME = {
     "Features": "sdgar.data.features",

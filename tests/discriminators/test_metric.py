@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from sdgar.discriminators.bounded import MetricModel
 from sdgar.engines.eager import EagerEngine
-from sdgar.systems.cml import CML
+from sdgar.systems.hinges import CML
 from sdgar.systems.recipe import recipe_of
 
 USERS_B = torch.tensor([2, 4, 2])

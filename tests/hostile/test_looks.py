@@ -23,15 +23,14 @@ from sdgar.lab.paper.measurements import Piece
 from sdgar.lab.tune import searched_of, tune
 from sdgar.show import progress
 from sdgar.systems.bpr import BPR
-from sdgar.systems.cml import CML
 from sdgar.systems.composed import Composed
 from sdgar.systems.defaults import RATES
+from sdgar.systems.hinges import CML, WARP
 from sdgar.systems.ials import IALS
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.systems.solver import MostPopular
-from sdgar.systems.warp import WARP
 from sdgar.training.records import EpochRecord, FitOptions
 
 from ..cli.test_cli import result_of, sdgar

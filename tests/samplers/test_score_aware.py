@@ -13,8 +13,8 @@ from sdgar.maths.rng import Draws, Stream, below
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import KnownItems
 from sdgar.systems.bpr import BPR, DNS
+from sdgar.systems.hinges import WARP
 from sdgar.systems.recipe import recipe_of
-from sdgar.systems.warp import WARP
 
 from ..positives import positives_of
 

@@ -17,9 +17,9 @@ from sdgar.data.synthetic import PRESETS, generate
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.systems.base import Estimator
 from sdgar.systems.bpr import BPR, DNS
-from sdgar.systems.cml import CML
 from sdgar.systems.ease import EASE
 from sdgar.systems.elsa import ELSA
+from sdgar.systems.hinges import CML, WARP
 from sdgar.systems.ials import IALS
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.make import estimator_from_text
@@ -30,7 +30,6 @@ from sdgar.systems.recipe import recipe_of, spec_of
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.systems.solver import MostPopular, Solver
-from sdgar.systems.warp import WARP
 from sdgar.training.fitting import Fit
 
 from ..recommend.test_artifact import change_tensors, edit_manifest, plant

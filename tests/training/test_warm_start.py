@@ -14,9 +14,9 @@ from sdgar.models.sum import Sum
 from sdgar.recommend.recommender import Recommender
 from sdgar.systems.base import Estimator
 from sdgar.systems.bpr import BPR
-from sdgar.systems.cml import CML
 from sdgar.systems.composed import Composed
 from sdgar.systems.ease import EASE
+from sdgar.systems.hinges import CML
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdgar import SDGAR
