@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sdgar.kernels.numba import rng as numba_rng
-from sdgar.kernels.numba import rng as wide_words
 from sdgar.maths import rng
 from sdgar.maths.rng import Draws, Permutation, Stream, index_and_fraction
 
@@ -38,29 +37,6 @@ def test_numba_draws_the_words_of_torch(seed, stream, epoch, row, slot, n):
     tail = (int(stream) << 24) | epoch
     found = numba_words(np.uint64(seed), np.int64(row), np.int64(slot), np.int64(tail), np.int64(n))
     assert [int(w) for w in found] == [int(w) for w in (*words, index, fraction)]
-
-
-@numba.njit
-def numba_words_of_all(n, seed, tail, first_VN, second_VN, both_VN):
-    wide_words.words_of_all(n, seed, tail, first_VN, second_VN, both_VN)
-
-
-@pytest.mark.parametrize("seed", [0, 2**64 - 1, 0x0123456789ABCDEF])
-def test_addresses_side_by_side_get_the_words_that_each_gets_alone(seed):
-    tail = (int(Stream.NEGATIVES) << 24) | 7
-    for n in (0, 1, 7, 8, 9, 23, 40):
-        row_VN = (np.arange(5 * 8).reshape(8, 5) * 2**33 + 2**40 + 5).astype(np.uint64)
-        slot_VN = (2**32 - 1 - np.arange(5 * 8).reshape(8, 5)).astype(np.uint64)
-        first_VN, second_VN, both_VN = row_VN.copy(), slot_VN.copy(), np.zeros_like(row_VN)
-        numba_words_of_all(n, np.uint64(seed), np.uint64(tail), first_VN, second_VN, both_VN)
-        for e in range(n):
-            w0, w1, w2, w3, _, _ = numba_words(
-                np.uint64(seed), row_VN.flat[e], slot_VN.flat[e], np.uint64(tail), 1
-            )
-            assert (first_VN.flat[e], second_VN.flat[e]) == (w0, w1)
-            assert both_VN.flat[e] == w2 << 32 | w3
-        np.testing.assert_array_equal(first_VN.flat[n:], row_VN.flat[n:])
-        np.testing.assert_array_equal(both_VN.flat[n:], 0)
 
 
 @numba.njit

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import by_default, inner, variant
 from sdgar.kernels.numba.known import is_among, near_nth_unknown, nth_unknown_near
-from sdgar.kernels.numba.rng import index_and_fraction, words, words_of_all
+from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.threads import prefetch
 
 AHEAD = 6
 """Rows between the one that is prefetched and the one that is read. A core drops most prefetches
 that are issued at once, if they are many."""
-_EPOCH, _FRACTION = np.uint64(0xFFFFFF), np.float32(2.0**-32)
+_EPOCH, _FRACTION, _HALF = np.uint64(0xFFFFFF), np.float32(2.0**-32), np.uint64(32)
 
 
 class Block(NamedTuple):
@@ -94,8 +94,9 @@ def draw_words(p, tail, visits, block):
     """Write the first two words of each draw into place and fraction, and the others into rest."""
     for v in range(visits):
         for j in range(p.n):
-            block.place_VN[v, j], block.fraction_VN[v, j] = block.row_VP[v, 0], j
-    words_of_all(visits * p.n, p.seed, tail, block.place_VN, block.fraction_VN, block.rest_VN)
+            w0, w1, w2, w3 = words(p.seed, block.row_VP[v, 0], j, tail)
+            block.place_VN[v, j], block.fraction_VN[v, j] = w0, w1
+            block.rest_VN[v, j] = (w2 << _HALF) | w3
 
 
 @variant(start_draws, Uniform)

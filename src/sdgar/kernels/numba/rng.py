@@ -1,33 +1,17 @@
-"""Philox4x32-10 for Numba kernels: the same words as ``sdgar.maths.rng``.
-
-A processor with AVX2 multiplies several 32-bit numbers by one instruction, and eight addresses then
-take little longer than one (``words_of_all``). Other processors have one unit that multiplies
-vectors, and are faster with one address at a time.
-"""
+"""Philox4x32-10 for Numba kernels: the same words as ``sdgar.maths.rng``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inlined, inner, outer
-from sdgar.kernels.numba.rows import processor_has, row_at
 from sdgar.machine.threads import share
 
 _MASK = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
-ROUNDS = 0xD2511F53, 0xCD9E8D57
-"""What the first and the third word are multiplied by in each of the ten rounds."""
-KEYS = 0x9E3779B9, 0xBB67AE85
-"""What is added to the two halves of the seed after each round."""
-_ROUND_A, _ROUND_B = np.uint64(ROUNDS[0]), np.uint64(ROUNDS[1])
-_KEY_A, _KEY_B = np.uint64(KEYS[0]), np.uint64(KEYS[1])
+_ROUND_A, _ROUND_B = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_KEY_A, _KEY_B = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 
 
 @inlined
@@ -78,95 +62,6 @@ def permuted(n, keys, left_bits, right_bits, place):
         x = (left << right_bits) | right
         if x < np.uint64(n):
             return np.int64(x)
-
-
-_SIDE_BY_SIDE = 8
-_HALF, _BYTES = np.uint64(32), np.uint64(8)
-_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
-_EIGHT = ir.VectorType(_INT64, _SIDE_BY_SIDE)
-
-
-@intrinsic
-def _at_once(typing_context: Any) -> Any:
-    """Return how many addresses are worth taking at once."""
-
-    def code(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
-        return _INT64(_SIDE_BY_SIDE if processor_has("avx2") else 1)
-
-    return types.int64(), code
-
-
-def _everywhere(builder: Any, number: Any) -> Any:
-    """Return a vector of one number."""
-    undefined = ir.Constant(_EIGHT, ir.Undefined)
-    one = builder.insert_element(undefined, number, _INT32(0))
-    return builder.shuffle_vector(
-        one, undefined, ir.Constant(ir.VectorType(_INT32, _SIDE_BY_SIDE), [0] * _SIDE_BY_SIDE)
-    )
-
-
-@intrinsic
-def _eight_words(
-    typing_context: Any, seed: Any, tail: Any, first: Any, second: Any, both: Any
-) -> Any:
-    """Do what ``words_of_all`` does for the addresses that lie from these places of memory on."""
-
-    def code(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
-        seed, tail, first, second, both = given
-        places = [builder.inttoptr(one, _EIGHT.as_pointer()) for one in (first, second, both)]
-
-        def each(number: int) -> Any:
-            return ir.Constant(_EIGHT, [number] * _SIDE_BY_SIDE)
-
-        def read(place: Any) -> Any:
-            value = builder.load(place)
-            value.align = 8
-            return value
-
-        low, half = each(0xFFFFFFFF), each(32)
-        row = read(places[0])
-        c0, c1 = builder.and_(row, low), builder.lshr(row, half)
-        c2, c3 = read(places[1]), _everywhere(builder, tail)
-        k0 = builder.and_(seed, _INT64(0xFFFFFFFF))
-        k1 = builder.lshr(seed, _INT64(32))
-        for _ in range(10):
-            # What is above 32 bits is cut off before each product, so that one instruction does.
-            a = builder.mul(builder.and_(c0, low), each(ROUNDS[0]))
-            b = builder.mul(builder.and_(c2, low), each(ROUNDS[1]))
-            key0, key1 = _everywhere(builder, k0), _everywhere(builder, k1)
-            c0 = builder.xor(builder.xor(builder.lshr(b, half), c1), key0)
-            c2 = builder.xor(builder.xor(builder.lshr(a, half), c3), key1)
-            c1, c3 = builder.and_(b, low), builder.and_(a, low)
-            k0 = builder.and_(builder.add(k0, _INT64(KEYS[0])), _INT64(0xFFFFFFFF))
-            k1 = builder.and_(builder.add(k1, _INT64(KEYS[1])), _INT64(0xFFFFFFFF))
-        last = builder.or_(builder.shl(c2, half), c3)
-        for value, place in zip((c0, c1, last), places, strict=True):
-            builder.store(value, place).align = 8
-        return context.get_dummy_value()
-
-    number, address = types.uint64, types.uintp
-    return types.void(number, number, address, address, address), code
-
-
-@inner
-def words_of_all(n, seed, tail, first_VN, second_VN, both_VN):
-    """Draw the words of the first n addresses: rows are in ``first_VN``, slots in ``second_VN``.
-
-    The first two words take the places of row and slot; the other two are w2 << 32 | w3 in
-    ``both_VN``.
-    """
-    seed, tail, done = np.uint64(seed), np.uint64(tail), 0
-    first_e, second_e, both_e = first_VN.flat, second_VN.flat, both_VN.flat
-    if _at_once() > 1:
-        first, second, both = row_at(first_VN, 0), row_at(second_VN, 0), row_at(both_VN, 0)
-        while done + _at_once() <= n:
-            skipped = np.uint64(done) * _BYTES
-            _eight_words(seed, tail, first + skipped, second + skipped, both + skipped)
-            done += _at_once()
-    # The rest, or all of them on a processor without AVX2.
-    for e in range(done, n):
-        first_e[e], second_e[e], w2, w3 = words(seed, first_e[e], second_e[e], tail)
-        both_e[e] = (w2 << _HALF) | w3
 
 
 Words = NDArray[np.int64]

@@ -95,19 +95,13 @@ Number64: TypeAlias = Numbers
 
 
 @cache
-def processor_has(feature: str) -> bool:
-    """Return whether Numba compiles for a processor with a feature, by LLVM's name for it."""
-    if numba.config.CPU_FEATURES is not None:  # the user has named them
-        return f"+{feature}" in numba.config.CPU_FEATURES.split(",")
-    if feature.startswith("avx") and not numba.config.ENABLE_AVX:
-        return False
-    return bool(binding.get_host_cpu_features().get(feature, False))
-
-
-@cache
 def fuses() -> bool:
-    """Return whether the processor rounds a b + c once."""
-    return platform.machine() in ("aarch64", "arm64") or processor_has("fma")
+    """Return whether the processor that Numba compiles for rounds a b + c once."""
+    named = numba.config.CPU_FEATURES  # None unless the user has named them
+    has = (
+        binding.get_host_cpu_features().get("fma") if named is None else "+fma" in named.split(",")
+    )
+    return platform.machine() in ("aarch64", "arm64") or bool(has)
 
 
 def muladd(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
