@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
 
 import sdgar
 from sdgar.data.held_out import HeldOut
 from sdgar.errors import DataError, SdgarError, UsageError
 from sdgar.evaluation.metrics import per_user
-from sdgar.maths.ridge import ridges
 from sdgar.recommend import cold as module
-from sdgar.recommend.cold import offset_of
+from sdgar.recommend.cold import offset_of, ridges
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +73,23 @@ def test_lists_of_some_items_cover_these_items_and_no_others(films, grown):
     assert 0 < new.means()["coverage@5"] <= 1
 
 
+def test_a_ridge_is_least_squares_with_rows_that_hold_it_down():
+    rng = np.random.default_rng(0)
+    x_RF = rng.normal(size=(30, 5)) * (rng.random((30, 5)) < 0.6)
+    y_RT, root_R1 = rng.normal(size=(30, 3)), rng.uniform(0.3, 1.4, (30, 1))
+    found = ridges(csr_array(x_RF), y_RT, root_R1[:, 0] ** 2, (0.1, 7.0))
+    for l2, one in zip((0.1, 7.0), found, strict=True):
+        # The level is a column of ones, which no further row holds down.
+        held_FF = np.hstack((np.zeros((5, 1)), np.sqrt(l2) * np.eye(5)))
+        left = np.vstack((root_R1 * np.hstack((np.ones((30, 1)), x_RF)), held_FF))
+        wanted = np.linalg.lstsq(left, np.vstack((root_R1 * y_RT, np.zeros((5, 3)))))[0]
+        assert_allclose(one(x_RF), wanted[0] + x_RF @ wanted[1:], rtol=1e-9)
+
+
 def test_predictions_are_a_ridge_with_the_strengths_of_the_model(films, model, grown):
     chosen = grown.about["new_items"]
     trained = np.isin(np.arange(300), model.items.values)
-    x_IF = films[2].matrix(np.arange(300)).toarray()
+    x_IF = films[2].matrix(np.arange(300))
     y_RT = np.column_stack((model.factors.item_ID, model.factors.bias_I)).astype(np.float64)
     n_R = np.bincount(model.history.items_E)
     found = ridges(x_IF[trained], y_RT, n_R / (n_R + 10), chosen["l2"])

@@ -17,6 +17,7 @@ NDCG@20 of all these rows is best, among the values with which the rows of the o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -26,13 +27,13 @@ from sdgar.data.features import Features
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.errors import DataError
-from sdgar.maths.ridge import Floats, ridges
 from sdgar.maths.rng import Stream, sort_keys
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import NewContexts, VectorRule
 from sdgar.models.model import Floats as Floats32
 from sdgar.models.model import Indices, Model
 
+Floats = NDArray[np.float64]
 LEAST = 20
 """The fewest trained items with features for a regression."""
 _STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
@@ -107,6 +108,30 @@ def predicted(
         "offset": offset,
     }
     return by_v(x_IF[cold_N])[:, :-1], by_b(x_IF[cold_N])[:, -1] - offset, about
+
+
+def ridges(
+    x_RF: Any, y_RT: Floats, weight_R: Floats, l2s: Sequence[float]
+) -> list[Callable[[Any], Floats]]:
+    """Return for each λ the function from sparse rows x to y = a + x B.
+
+    Σ_r w_r ‖y_r - a - x_r B‖² + λ ‖B‖²   is least for
+    B = (X̄' W X̄ + λ I)^-1 X̄' W Ȳ,   a = y̅ - x̅ B,   with X̄ and Ȳ less their weighted means
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    total = weight_R.sum()
+    x_F, y_T = (weight_R @ x_RF) / total, (weight_R @ y_RT) / total
+    weighted_FR = (x_RF * weight_R[:, None]).T
+    left_FF = (weighted_FR @ x_RF).toarray() - total * np.outer(x_F, x_F)
+    right_FT = weighted_FR @ (y_RT - y_T)
+
+    def solved(l2: float) -> Callable[[Any], Floats]:
+        system_FF = left_FF + l2 * np.eye(len(left_FF))
+        slope_FT = cho_solve(cho_factor(system_FF, lower=True), right_FT)
+        return lambda rows_RF: rows_RF @ slope_FT + (y_T - x_F @ slope_FT)
+
+    return [solved(l2) for l2 in l2s]
 
 
 def require_enough(learned: int, items: Ids, features: Features) -> None:
