@@ -298,7 +298,7 @@ CASES: list[Case] = [
          queries("similar", "--item", "i1", "--user", "u1")),
     Case("similar users need vectors", 2, ("no user vectors", "bpr"),
          queries("similar", "--user", "u1", kind=MostPopular)),
-    Case("similar users need user vectors", 2, ("weights from item to item",),
+    Case("similar users need user vectors", 2, ("no user vectors",),
          queries("similar", "--user", "u1", kind=ItemKNN)),
     Case("there are more users than items in pairs", 2, ("2 users and 1 items", "as many"),
          lambda folder: IALS(dim=2).fit(rows()).score_pairs(["u1", "u2"], ["i1"])),

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sdgar.kernels.compiled import outer
 from sdgar.kernels.numba.rows import row_at
@@ -41,17 +39,3 @@ def test_a_row_that_is_pulled_along_itself_stays_on_the_sphere(kind, pull):
         for _ in range(5):
             _turn(step, table, np.zeros(dim, np.float32), np.float32(pull), theta[None])
             assert abs(np.linalg.norm(table.astype(np.float64)) - 1) < 1e-5
-
-
-@given(st.integers(2, 70), st.integers(0, 99), st.sampled_from([0, 1]))
-def test_a_turn_is_that_of_float64(dim, seed, kind):
-    rng = np.random.default_rng(seed)
-    theta, u, g = _unit(rng, dim), _unit(rng, dim), _unit(rng, dim)
-    c, rate = np.float32(0.7), 0.15
-    table = theta.copy().reshape(1, 1, dim)
-    _turn(_steps(rate)[kind], table, g.copy(), c, u[None])
-    exact, pulled = theta.astype(np.float64), g.astype(np.float64) + np.float64(c) * u
-    p = pulled - (pulled @ exact) * exact
-    rate = rate if kind == 0 else rate / np.sqrt((p @ p) / dim)
-    wanted = exact - rate * p
-    np.testing.assert_allclose(table[0, 0], wanted / np.linalg.norm(wanted), atol=2e-5)

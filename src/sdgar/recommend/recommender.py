@@ -282,17 +282,11 @@ class Recommender(IndexedModel, RecommenderMethods, Described):
         k = length("k", k)
         one_of("fallback", fallback, MARKS)
         model, system = self._similarity(side, one_of("by", by, BY)), self.about.get("system")
-        if model is None and by != "auto":
-            raise UsageError(
-                f"a {system} model has no {by} of {side}s to compare. Leave out by, or use a model "
-                "with item-item weights.",
-                code="no_vectors",
-            )
         if model is None:
-            self.factors  # noqa: B018 - raises for a model without vectors
+            compared = "vectors" if by == "auto" else by
             raise UsageError(
-                f"a {system or 'popularity'} model has no {side} vectors, so no {side} is similar "
-                "to another. Train a learning system, such as bpr.",
+                f"a {system or 'popularity'} model has no {side} {compared}, so no {side} is "
+                "similar to another by them. Leave out by, or train a system such as bpr.",
                 code="no_vectors",
             )
         known = self.items if side == "item" else self.users

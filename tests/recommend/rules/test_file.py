@@ -151,9 +151,9 @@ MISTAKES = [
     ('[exploration]\ntemperature = 1\nmethod = "tompson"', "Did you mean 'thompson'"),
     ('candidates = 0', "candidates is 0. Write a whole number from 1 to 100,000."),
     ('now = "soon"', "now is 'soon'. Write a date"),
-    ('[[block]\nitems = 1', "is not TOML"),
-    ("x = " + "[" * 4000, "is not TOML"),
-    (b"# \xff", "is not UTF-8 text"),
+    ('[[block]\nitems = 1', "is not TOML in UTF-8"),
+    ("x = " + "[" * 4000, "is not TOML in UTF-8"),
+    (b"# \xff", "is not TOML in UTF-8: 'utf-8' codec can't decode byte 0xff in position 2"),
 ]  # fmt: skip
 
 

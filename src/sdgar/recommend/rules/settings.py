@@ -227,15 +227,9 @@ def read_toml(path: Path) -> dict[str, Any]:
             f"the file of rules {path} cannot be read ({error.strerror}). Check its name.",
             code="no_rules_file",
         ) from error
-    except UnicodeDecodeError as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(
-            f"the file of rules {path} is not UTF-8 text ({error.reason} at byte "
-            f"{error.start:,}). Save it as UTF-8.",
-            code="bad_rules",
-        ) from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(
-            f"{path.name} is not TOML: {error}. Write texts in quotation marks, lists in square "
-            "brackets, and begin a rule with a line such as [[boost]].",
+            f"{path.name} is not TOML in UTF-8: {error}. Write texts in quotation marks, lists in "
+            "square brackets, and begin a rule with a line such as [[boost]].",
             code="bad_rules",
         ) from error
