@@ -39,7 +39,7 @@ from sdgar.engines.protocol import Engine
 from sdgar.evaluation import metrics
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
-from sdgar.models.model import Learned
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
 from sdgar.ranking import topk
 from sdgar.samplers.alias import AliasTables
@@ -372,7 +372,7 @@ def gowalla(packed: Path | None) -> dict[str, Any]:
         synchronize()
         made = time.perf_counter()
 
-        def measure(model: Learned) -> float:
+        def measure(model: FactorTensors) -> float:
             found = evaluate(model.scorer(), held_out, seen=train.history, ks=(options.k,))
             return found.means()[options.metric]
 

@@ -23,12 +23,15 @@ from sdgar.errors import UsageError
 from sdgar.models.scorers import TensorScorer
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Self, TypeAlias
 
     from sdgar.maths.optimizers import Optimizer
     from sdgar.maths.rng import Draws
     from sdgar.models.factor_tensors import FactorTensors
-    from sdgar.models.model import Learned
+    from sdgar.models.network import ModuleScores
+
+    Learned: TypeAlias = FactorTensors | ModuleScores
+    """A model in training: vectors, or a network that has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from sdgar.models.factor_tensors import FactorTensors
 from sdgar.models.network import Encoder, ModuleScores, Network
 
 if TYPE_CHECKING:
-    from sdgar.contracts import Score
-    from sdgar.models.model import Learned
+    from sdgar.contracts import Learned, Score
 
 
 class Adapter(nn.Module):

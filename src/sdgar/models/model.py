@@ -6,20 +6,17 @@ Models of networks hold a torch module instead; ``factor_tensors.py`` has the ve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.maths.rows import Rows
-from sdgar.models.scorers import AnyScorer, checked
+from sdgar.models.scorers import checked
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from torch import Tensor
 
     from sdgar.data.history import History
     from sdgar.maths.neighbours import Neighbourhoods
@@ -258,27 +255,3 @@ class Growth:
     """The number of items, the new ones included."""
     added_J: Indices | None = None
     """How many contexts of each item are new."""
-
-
-class Learned(Protocol):
-    """A model in training: its tensors can be copied and restored."""
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return everything that was learned, by name."""
-        ...
-
-    def with_tensors(self, named: Mapping[str, Tensor]) -> Self:
-        """Return the same model with tensors that ``tensors`` returned before."""
-        ...
-
-    def copied(self) -> Self:
-        """Return the model as it is now, in new tensors."""
-        ...
-
-    def model(self) -> Model:
-        """Return the model in arrays of NumPy; on the CPU they share memory with the tensors."""
-        ...
-
-    def scorer(self) -> AnyScorer:
-        """Return what ranks fastest where the tensors are: arrays on the CPU, tensors on a GPU."""
-        ...

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from signal import Signals
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -21,12 +22,14 @@ from torch import Tensor
 from sdgar.arguments import not_negative
 from sdgar.engines.protocol import Engine
 from sdgar.errors import ArtifactError, ResourceError, StoppedError
-from sdgar.models.model import Learned
 from sdgar.settings import CHECKPOINT_SECONDS
 from sdgar.storage import arrays, folders, sealed
 from sdgar.training import checkpoint_file
 from sdgar.training.checkpoint_file import Checkpoint, Finished, Identity, as_json, require_same
 from sdgar.training.records import Fitted, Progress
+
+if TYPE_CHECKING:
+    from sdgar.contracts import Learned
 
 _SHORT = 60.0
 """The seconds after which the end of a pass is worth a checkpoint, whatever time is between two."""

@@ -23,7 +23,7 @@ from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.model import Learned, Model
+from sdgar.models.model import Model
 from sdgar.models.scorers import AnyScorer
 from sdgar.models.sum import weighted_sum
 from sdgar.settings import KS
@@ -41,6 +41,7 @@ from sdgar.training.records import (
 )
 
 if TYPE_CHECKING:
+    from sdgar.contracts import Learned
     from sdgar.systems.recipe import Recipe
 
 OnEpoch = Callable[[EpochRecord], None]

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
 from sdgar.arguments import at_least
 from sdgar.contracts import Health
 from sdgar.evaluation.measures import check_metric
-from sdgar.models.model import Learned, Model
+from sdgar.models.model import Model
 from sdgar.settings import METRIC
 from sdgar.show.printed import Described
+
+if TYPE_CHECKING:
+    from sdgar.contracts import Learned
 
 Phase = Literal["choose", "final", "all"]
 """The name of a pass: it chooses the number of epochs, trains the model that is measured, or
