@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
@@ -24,10 +24,7 @@ from sdgar.training import warm_start
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.loop import Training
 from sdgar.training.memory import evidence_of
-from sdgar.training.records import VALID_USERS, FitOptions, OnPhase, Phase, Trained
-
-if TYPE_CHECKING:
-    from sdgar.systems.recipe import Recipe
+from sdgar.training.records import VALID_USERS, FitOptions, OnPhase, Phase, Trainable, Trained
 
 PAPER_EPOCHS = 75
 """The epochs that the protocol of the paper runs."""
@@ -65,7 +62,7 @@ class Fit:
 
 
 def train(
-    recipe: Recipe,
+    recipe: Trainable,
     how: Fit,
     *,
     seed: int,

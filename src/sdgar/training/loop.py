@@ -37,12 +37,12 @@ from sdgar.training.records import (
     Phase,
     Progress,
     Seconds,
+    Trainable,
     Trained,
 )
 
 if TYPE_CHECKING:
     from sdgar.contracts import Learned
-    from sdgar.systems.recipe import Recipe
 
 OnEpoch = Callable[[EpochRecord], None]
 _ROWS_AT_ONCE = 1 << 18
@@ -139,7 +139,7 @@ def _is_finite(tensor: Tensor) -> bool:
 class Training:
     """A training without its data: a recipe, its length, the device, and its log so far."""
 
-    recipe: Recipe
+    recipe: Trainable
     """The hyper-parameters of the system."""
     options: FitOptions
     """The length of training and when the model is evaluated."""

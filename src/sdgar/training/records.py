@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from torch import Tensor
 
@@ -17,7 +17,11 @@ from sdgar.settings import METRIC
 from sdgar.show.printed import Described
 
 if TYPE_CHECKING:
-    from sdgar.contracts import Learned
+    import torch
+
+    from sdgar.contracts import Learned, System
+    from sdgar.data.interactions import Interactions
+    from sdgar.training.memory import Memory
 
 Phase = Literal["choose", "final", "all"]
 """The name of a pass: it chooses the number of epochs, trains the model that is measured, or
@@ -26,6 +30,47 @@ trains on all rows, including the rows that it was measured on."""
 
 VALID_USERS = 5_000
 """The most users of an evaluation on validation rows; of more, a fixed random sample."""
+
+
+class Trainable(Protocol):
+    """What training needs of a recipe that has epochs."""
+
+    @property
+    def name(self) -> str:
+        """The name of the system."""
+        ...
+
+    @property
+    def loop(self) -> FitOptions | None:
+        """How long the model trains and when it is evaluated."""
+        ...
+
+    def changed(self, **settings: Any) -> Trainable:
+        """Return a recipe with some settings changed."""
+        ...
+
+    def warm_started(self) -> Trainable:
+        """Return the recipe by which training continues from an earlier model."""
+        ...
+
+    def item_memory(self, data: Interactions) -> Memory | None:
+        """Return how the item memory is made; None if there is to be none."""
+        ...
+
+    def least_bytes(self, data: Interactions) -> int:
+        """Return the bytes of memory that training takes in any case."""
+        ...
+
+    def compose(
+        self,
+        data: Interactions,
+        *,
+        seed: int,
+        device: torch.device | None = None,
+        start: bool = True,
+    ) -> System:
+        """Return the parts of the system."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
