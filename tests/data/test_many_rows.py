@@ -121,8 +121,8 @@ def test_one_odd_line_leaves_columns_of_integers_as_they_are(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("\n".join([*lines, '"8",,"9"', *lines[1:]]))
     with as_of_many_rows():
-        (file,) = find_files([path], None, [])
-        source = DelimitedFile(file, ReadOptions(), [], n_bytes=file.status.st_size)
+        (file,) = find_files([path], None)
+        source = DelimitedFile(file, ReadOptions(), n_bytes=file.status.st_size)
         used = {name: name for name in frame.columns}
         chunks = list(source.chunks(used, ProblemLog(), block_size=4096))
     assert {str(chunk.frame["user"].dtype) for chunk in chunks} == {"Int64", "String"}
@@ -136,11 +136,11 @@ def test_many_rows_in_small_files_are_many_rows(monkeypatch, tmp_path):
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
     for path in paths:
         pl.DataFrame({"user": NEAR, "item": ITEMS}).write_csv(path)
-    files = find_files(paths, None, [])
+    files = find_files(paths, None)
     monkeypatch.setattr(kernels, "MANY_ROWS", sum(file.status.st_size for file in files) // 16)
     kinds = []
     for together in (files[:1], files):
-        source = open_files(together, ReadOptions(), [])[0]
+        source = open_files(together, ReadOptions())[0]
         (chunk,) = source.chunks({"user": "user", "item": "item"}, ProblemLog())
         kinds.append(chunk.frame.dtypes)
     assert kinds == [[pl.String] * 2, [pl.Int64] * 2]

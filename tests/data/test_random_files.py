@@ -121,8 +121,8 @@ def raw_rows(content: bytes, block_size: int) -> tuple[list[tuple[object, ...]],
         path = Path(folder) / "x.csv"
         path.write_bytes(b"user,item,plays\n" + content)
         log = ProblemLog()
-        (file,) = find_files([path], None, [])
-        source = delimited.DelimitedFile(file, ALLOW, [], n_bytes=1 << 20)
+        (file,) = find_files([path], None)
+        source = delimited.DelimitedFile(file, ALLOW, n_bytes=1 << 20)
         used = {"user": "user", "item": "item", "weight": "plays"}
         chunks = list(source.chunks(used, log, block_size))  # type: ignore[arg-type]
         lines = np.concatenate([np.asarray(chunk.rows) for chunk in chunks]).tolist()

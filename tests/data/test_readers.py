@@ -116,11 +116,6 @@ def test_the_line_of_a_problem_is_its_physical_line(load: Load, end: str) -> Non
     assert places == {"field_count": 5, "missing_user": 8}
 
 
-def test_a_byte_order_mark_is_noted(load: Load) -> None:
-    assert "byte order mark" in load("\ufeffuser,item\n1,2\n").notes[0]
-    assert "byte order mark" in load('\ufeff{"user":1,"item":2}', "x.jsonl").notes[0]
-
-
 # Ids
 
 

@@ -277,14 +277,10 @@ CASES: list[Case] = [
     Case("Amazon's ratings without a header say how to name the columns", 3,
          ("no header", "--columns user,item,rating,timestamp"),
          command("ratings.csv", "A1YJEY40YUW4SE,7806397051,1.0,1391040000\n")),
-    Case("a MovieLens file named csv says which delimiter it has", 3, ("--delimiter '::'",),
+    Case("a MovieLens file named csv may have another delimiter", 3, ("1::1193", "--delimiter"),
          command("ratings.csv", RATINGS)),
-    Case("quoted fields with semicolons say which delimiter they have", 3, ("--delimiter ';'",),
-         command("x.csv", '"User-ID";"ISBN"\n"1";"2"\n')),
-    Case("a JSON array says how to rewrite it", 3, ("x.json", "jq -c"),
+    Case("a JSON array is refused with an example of a line", 3, ("x.json", "an object such as"),
          file("x.json", '[{"user": 1, "item": 2},\n{"user": 1, "item": 3}]\n')),
-    Case("a JSON array over several lines says how to rewrite it", 3, ("x.json", "jq -c"),
-         file("x.json", '[\n  {"user": 1, "item": 2}\n]\n')),
 ]  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def prepare(name: str, raw: Path, *, allow_bad_rows: bool = False) -> Prepared:
             f"{dataset.homepage}, and name it with --raw.",
             code="no_such_file",
         )
-    find_file(raw, "any", [])  # raises unless it is a file
+    find_file(raw, "any")  # raises unless it is a file
     positive = _positive(_read(dataset, raw, allow_bad_rows=allow_bad_rows).interactions)
     interactions = at_least(
         positive,

@@ -176,7 +176,7 @@ def _records(separator: str, n_fields: int) -> re.Pattern[bytes]:
 
 
 _HEAD = 2 * MAX_LINE
-_DELIMITERS = {TWO_MARKS: TWO_MARKS, "\t": "tab", ";": ";", "|": "|", ",": ","}
+_DELIMITERS = (TWO_MARKS, "\t", ";", "|", ",")
 _LINE = 16
 """The bytes of a line, by which it is guessed how many rows there are."""
 
@@ -192,7 +192,6 @@ class DelimitedFile:
         self,
         file: SourceFile,
         options: ReadOptions,
-        notes: list[str],
         *,
         one_column: bool = False,
         n_bytes: int = 0,
@@ -206,8 +205,6 @@ class DelimitedFile:
         self._file = file
         self._skipped_bytes = len(BOM) if head.startswith(BOM) else 0
         self._skipped_lines = 0
-        if self._skipped_bytes:
-            notes.append(f"{file.name} begins with a byte order mark, which was left out.")
         lines = head[self._skipped_bytes : _HEAD].splitlines(keepends=True)
         first, n_lines = _first_record(lines, file)
         if len(first) == 1 and not one_column:
@@ -318,8 +315,7 @@ def _first_record(lines: list[bytes], file: SourceFile) -> tuple[list[str], int]
         except Broken as broken:
             raise DataError(
                 f"{file.name}, line {at + 1}: the header cannot be read, because of "
-                f"{MEANING[broken.code]}: {shown(lines[at])}."
-                f"{_other_separator(shown(lines[at]), file)}",
+                f"{MEANING[broken.code]}: {shown(lines[at])}.",
                 code=broken.code,
             ) from broken
         if fields:
@@ -330,12 +326,6 @@ def _first_record(lines: list[bytes], file: SourceFile) -> tuple[list[str], int]
 def _one_column(line: str, file: SourceFile) -> DataError:
     return DataError(
         f"{file.name} has one column if split at {file.separator!r}, and two are needed. "
-        f"Its first line is {shown(line)}.{_other_separator(line, file)}",
+        f"Its first line is {shown(line)}: name what is between its fields with --delimiter.",
         code="one_column",
     )
-
-
-def _other_separator(line: str, file: SourceFile) -> str:
-    """Return a hint if a line has another of the usual separators; empty if not."""
-    seen = [name for mark, name in _DELIMITERS.items() if mark in line and mark != file.separator]
-    return f" It may be delimited by {seen[0]!r}: try --delimiter {seen[0]!r}." if seen else ""

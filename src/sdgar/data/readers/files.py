@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote
 
 from sdgar.errors import DataError, ResourceError, UsageError, did_you_mean
 
@@ -24,15 +23,11 @@ else:
 
 Format = Literal["delimited", "json_lines", "parquet"]
 Compression = Literal["gzip", "zstd"]
-Partition = tuple[tuple[str, str | None], ...]
-"""The columns in the names of folders, such as ``day=3``, with the value of each."""
 
 BLOCK_BYTES = 8 << 20
 """The bytes that are decompressed and parsed at a time."""
 GUESSED = ""
 """The separator of files whose extension does not imply one; it is taken from their first line."""
-_MISSING = "__HIVE_DEFAULT_PARTITION__"
-"""The name of a folder that stands for a missing value."""
 _EXTENSIONS: dict[str, tuple[Format, str]] = {
     ".csv": ("delimited", ","),
     ".tsv": ("delimited", "\t"),
@@ -44,7 +39,7 @@ _EXTENSIONS: dict[str, tuple[Format, str]] = {
     ".ndjson": ("json_lines", ""),
     ".parquet": ("parquet", ""),
 }
-_COMPRESSED: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
+_COMPRESSED = (".gz", ".zst")
 _MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -62,8 +57,6 @@ class SourceFile:
     """The compression; None for none."""
     status: os.stat_result
     """The status of the file when it was found."""
-    partition: Partition = ()
-    """The columns in the names of the folders above it."""
 
     @property
     def name(self) -> str:
@@ -71,9 +64,7 @@ class SourceFile:
         return printable(self.path)
 
 
-def find_files(
-    paths: Sequence[str | Path], separator: str | None, notes: list[str]
-) -> list[SourceFile]:
+def find_files(paths: Sequence[str | Path], separator: str | None) -> list[SourceFile]:
     """Check every path before any is read.
 
     A pattern such as ``logs/*.csv`` is expanded, and a folder stands for the files in it and in the
@@ -81,11 +72,7 @@ def find_files(
     """
     if not paths:
         raise UsageError("no input file was given.", code="no_such_file")
-    found = [
-        find_file(path, separator, notes, partition)
-        for pattern in paths
-        for path, partition in _expanded(pattern)
-    ]
+    found = [find_file(path, separator) for pattern in paths for path in _expanded(pattern)]
     _require_distinct(found)
     formats = {file.format: file for file in found}
     if len(formats) > 1:
@@ -158,7 +145,7 @@ def too_large(file: SourceFile, unpacked: str, limit: int) -> ResourceError:
     )
 
 
-def _expanded(pattern: str | Path) -> Iterator[tuple[Path, Partition]]:
+def _expanded(pattern: str | Path) -> Iterator[Path]:
     """Yield the files that a name, a pattern or a folder stands for."""
     path = _path(pattern)
     matches = [path]
@@ -168,7 +155,7 @@ def _expanded(pattern: str | Path) -> Iterator[tuple[Path, Partition]]:
         raise UsageError(f"no file matches {str(pattern)!r}.", code="no_such_file")
     for match in matches:
         if not match.is_dir():
-            yield match, ()
+            yield match
             continue
         files = sorted(_files_in(match))
         if not files:
@@ -177,8 +164,7 @@ def _expanded(pattern: str | Path) -> Iterator[tuple[Path, Partition]]:
                 "Parquet).",
                 code="no_such_file",
             )
-        for file in files:
-            yield file, _partition(file.relative_to(match))
+        yield from files
 
 
 def _path(name: str | Path) -> Path:
@@ -200,17 +186,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def _partition(file: Path) -> Partition:
-    """Return the columns in the names of the folders above a file."""
-    named = [part.partition("=") for part in file.parts[:-1] if "=" in part[1:]]
-    return tuple(
-        (unquote(name), None if value == _MISSING else unquote(value)) for name, _, value in named
-    )
-
-
-def find_file(
-    path: str | Path, separator: str | None, notes: list[str], partition: Partition = ()
-) -> SourceFile:
+def find_file(path: str | Path, separator: str | None) -> SourceFile:
     """Check a path, which is no pattern and no folder."""
     path = _path(path)
     try:
@@ -234,11 +210,6 @@ def find_file(
             f"{printable(path)} is empty (0 bytes). Was it written completely?", code="empty_input"
         )
     compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
-    if compression != _COMPRESSED.get(path.suffix.lower()):
-        notes.append(
-            f"{printable(path)} is {compression or 'not compressed'}, whatever its name says; read "
-            "as such."
-        )
     format_, default = _format_of(path, separator)
     if format_ == "parquet" and compression:
         raise UsageError(
@@ -246,7 +217,7 @@ def find_file(
             "it first.",
             code="unknown_format",
         )
-    return SourceFile(path, format_, separator or default, compression, path.stat(), partition)
+    return SourceFile(path, format_, separator or default, compression, path.stat())
 
 
 def _alike(path: Path) -> str:

@@ -24,13 +24,11 @@ _LOOKED_AT = 1000
 class JsonLinesFile:
     """A file of JSON objects; its columns are the keys of the first of them."""
 
-    def __init__(self, file: SourceFile, options: ReadOptions, notes: list[str]) -> None:
+    def __init__(self, file: SourceFile, options: ReadOptions) -> None:
         self._file = file
         self._limit = options.unpack_limit
         head, _ = next(blocks(unpacked(file, self._limit), BLOCK_BYTES))
         check_encoding(head, file.name)
-        if head.startswith(BOM):
-            notes.append(f"{file.name} begins with a byte order mark, which was left out.")
         self.names = _keys(head, file.name)
 
     def chunks(
@@ -72,12 +70,6 @@ def _keys(head: bytes, source: str) -> tuple[str, ...]:
     first = list(islice(filter(bytes.strip, _lines(head)), _LOOKED_AT))
     if not first:
         raise DataError(f"{source} has nothing but blank lines.", code="empty_input")
-    if first[0].lstrip().startswith(b"[") and (first[0].strip() == b"[" or b"{" in first[0]):
-        raise DataError(
-            f"{source} is one JSON array, and what can be read is one object a line. Rewrite it: "
-            "jq -c '.[]' OLD.json > NEW.jsonl.",
-            code="json_array",
-        )
     objects = _objects(first, 1, source, ProblemLog()).values()
     names = dict.fromkeys(key for found in objects for key in found)
     if not names:

@@ -80,7 +80,7 @@ def _inner(column: pl.Series) -> pl.DataType:
 
 def whole_table(path: str | Path, options: ReadOptions) -> tuple[SourceFile, pl.DataFrame]:
     """Return a file with all its columns."""
-    file = find_file(path, options.separator, [])
+    file = find_file(path, options.separator)
     with reading(file):
         return file, _frame(file, options)
 
@@ -100,7 +100,7 @@ def _frame(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
 
 def _delimited(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
     """Return all columns as text; the first line has their names."""
-    source = DelimitedFile(file, options, [], one_column=True)
+    source = DelimitedFile(file, options, one_column=True)
     names = source.names
     if names[0].lstrip("-").isdigit():
         raise DataError(
@@ -332,7 +332,7 @@ def _name_column(names: Sequence[str]) -> str:
 
 def text_of(path: str | Path, separator: str, options: ReadOptions) -> tuple[str, str]:
     """Return the name of a file and its text; raise if it is not UTF-8."""
-    file = find_file(path, separator, [])
+    file = find_file(path, separator)
     with reading(file):
         content = b"".join(unpacked(file, options.unpack_limit))
     try:
