@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import pickle
-import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,14 +60,6 @@ def test_an_argument_a_call_or_the_environment_turns_it_off(data, monkeypatch, c
     assert capsys.readouterr().err == ""
     model.fit(data, verbose=True)
     assert "training bpr on 3 users × 3 items, 5 rows" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("text", "on"), [("0", False), ("off", False), ("False", False), ("1", True), ("", True)]
-)
-def test_the_environment_is_read_as_people_write_it(monkeypatch, text, on):
-    monkeypatch.setenv("SDGAR_VERBOSE", text)
-    assert progress.is_verbose(None) is on
 
 
 def test_a_wrong_word_in_the_environment_or_in_a_call_is_named(monkeypatch):
@@ -139,25 +130,6 @@ def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch, capsys):
     assert "epoch 2 of at most 2, loss 0.5000" in err
     assert "━" in err
     assert err.endswith("\x1b[2K")  # the line of the bar is erased
-
-
-def test_a_notebook_gets_one_line_that_changes_in_its_place(monkeypatch, capsys):
-    lines: list[str] = []
-
-    def display(what, **how):
-        lines.append(what["text/plain"])
-        return SimpleNamespace(update=display)
-
-    shell = type("ZMQInteractiveShell", (), {})()
-    package, module = ModuleType("IPython"), ModuleType("IPython.display")
-    package.get_ipython, module.display = (lambda: shell), display
-    monkeypatch.setitem(sys.modules, "IPython", package)
-    monkeypatch.setitem(sys.modules, "IPython.display", module)
-    monkeypatch.setattr("builtins.get_ipython", lambda: shell, raising=False)
-    with progress.training("bpr", "9 rows", 4, metric="ndcg@50", verbose=True) as hears:
-        hears("final", EpochRecord(4, 0.5, 1.0))
-    assert lines[-1] == "█" * 24 + " bpr: epoch 4 of at most 4, loss 0.5000"
-    assert capsys.readouterr().err == "sdgar: training bpr on 9 rows\n"
 
 
 def test_an_own_listener_hears_every_epoch_next_to_the_bar(data):

@@ -23,10 +23,8 @@ _LOGGER = logging.getLogger("sdgar")
 _VARIABLE = "SDGAR_VERBOSE"
 SECONDS = 5.0
 """The seconds between two plain lines."""
-_NOTEBOOK_SECONDS = 0.2
-"""The seconds between two changes of the line in a notebook."""
 _BAR = 24
-"""The number of characters of the bar in a notebook."""
+"""The number of characters of the bar."""
 
 Show = Callable[[str, int, int], None]
 """A function that shows a text, the epochs or parts that are done, and their number in all."""
@@ -70,18 +68,13 @@ def is_verbose(verbose: bool | None) -> bool:
         return _on
     import multiprocessing  # here, as commands that only show help need none of it
 
-    return _environment() and multiprocessing.current_process().name == "MainProcess"
-
-
-def _environment() -> bool:
-    text = os.environ.get(_VARIABLE, "").strip().lower()
-    if text in ("0", "false", "no", "off"):
-        return False
-    if text in ("", "1", "true", "yes", "on"):
-        return True
-    raise UsageError(
-        f"the environment variable {_VARIABLE} must be 0 or 1, got {text!r}.", code="bad_setting"
-    )
+    said = os.environ.get(_VARIABLE) or "1"
+    if said not in ("0", "1"):
+        raise UsageError(
+            f"the environment variable {_VARIABLE} must be 0 or 1, got {said!r}.",
+            code="bad_setting",
+        )
+    return said == "1" and multiprocessing.current_process().name == "MainProcess"
 
 
 def report(text: str, *, verbose: bool | None = None) -> None:
@@ -205,16 +198,14 @@ class EpochDisplay:
 
 @contextmanager
 def _screen(shown: bool) -> Iterator[Show | None]:
-    """Yield a bar for a notebook or a terminal; None elsewhere."""
+    """Yield a bar for a terminal; None elsewhere."""
     if not shown or sys.stderr is None:
         yield None
         return
     from rich.console import Console
 
     console = Console(stderr=True)
-    if console.is_jupyter:
-        yield _notebook_line()
-    elif console.is_terminal:
+    if console.is_terminal and not console.is_jupyter:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(_BAR), TimeElapsedColumn())
@@ -229,23 +220,3 @@ def _screen(shown: bool) -> Iterator[Show | None]:
             yield show
     else:
         yield None
-
-
-def _notebook_line() -> Show:
-    """Return a function that changes a line of a notebook in place, with IPython alone."""
-    from IPython.display import display
-
-    handle = display({"text/plain": "…"}, raw=True, display_id=True)
-    last = 0.0
-
-    def show(text: str, done: int, total: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if handle is None or (now - last < _NOTEBOOK_SECONDS and done < total):
-            return
-        last = now
-        full = _BAR * done // max(total, 1)
-        bar = "█" * full + "░" * (_BAR - full)
-        handle.update({"text/plain": f"{bar} {text}"}, raw=True)
-
-    return show
