@@ -91,7 +91,7 @@ def test_named_kinds_are_dislikes_as_the_usual_ones_are():
         read(extra, kinds=("skip",), dislike_kinds=("skip",))
     with pytest.raises(UsageError, match="names no kind"):
         read(extra, dislike_kinds=("",))
-    with pytest.raises(UsageError, match="--kind-column none does not"):
+    with pytest.raises(UsageError, match="--dislike-kinds pass needs a column of kinds"):
         read(extra, dislike_kinds=("pass",), kind="none")
     with pytest.warns(UserWarning, match="no row has the kind 'pas'"):
         read(extra, dislike_kinds=("pas",))

@@ -278,7 +278,7 @@ def test_any_other_order_of_times_is_cut_at_one_of_them():
     ("rule", "said"),
     [
         ("papr", "Did you mean 'paper'"),
-        ("2024-03-01", "write date:2024-03-01"),
+        ("2024-03-01", "Known: date:2024-03-01"),
         ("date:yesterday", "'yesterday' is no moment"),
         ("date:2025-01-01", r"no row held out.*times go from 2024-03-01 12:00:00 to 2024-03-10"),
         ("date:", "unknown split"),

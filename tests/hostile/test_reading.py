@@ -127,7 +127,7 @@ CASES: list[Case] = [
          "my_score", "movieRating", "review/overall", "rating:float"),
     ),
     Case("recommendations that are all false ask for a threshold", 2,
-         ("'recommended'", "--min-rating 1"), file("x.csv", "user,item,recommended\n1,2,False\n")),
+         ("'recommended'", "1 is true"), file("x.csv", "user,item,recommended\n1,2,False\n")),
     # Arrays
     Case("a user that is None is refused", 3, ("user ids", "row 2", "None"), arrays([1, None])),
     Case("users that are all None are refused", 3, ("row 1",), arrays([None, None])),

@@ -133,21 +133,10 @@ class ReadOptions:
             yield f"--columns names {twice} more than once."
         if self.seen_by == "context" and self.context == USER:
             yield "--seen-by context needs contexts of several fields: name them with --context."
-        if self.weights is not None and self.weight == "none":
-            yield (
-                f"weights={self.weights!r} uses weights and weight='none' does not. Leave one of "
-                "them out."
-            )
         if self.kinds is not None and (not self.kinds or not all(self.kinds)):
             yield "--kinds names no kind. Write --kinds view,buy."
         if self.dislike_kinds is not None and not all(self.dislike_kinds or [""]):
             yield "--dislike-kinds names no kind. Write --dislike-kinds skip,return."
-        for name in ("kinds", "dislike_kinds"):
-            if getattr(self, name) is not None and self.kind == "none":
-                yield (
-                    f"--{name.replace('_', '-')} uses kinds and --kind-column none does not. Leave "
-                    "one of them out."
-                )
         if both := sorted({*(self.kinds or ())} & {*(self.dislike_kinds or ())}):
             yield (
                 f"the kind {both[0]!r} cannot be learned from (--kinds) and count against an item "

@@ -12,7 +12,7 @@ import polars as pl
 
 from sdgar.data.feedback import BELOW_ZERO
 from sdgar.data.read_options import ReadOptions
-from sdgar.data.readers.chunks import Chunk
+from sdgar.data.readers.chunks import Chunk, spelled_integers
 from sdgar.data.tables import write_pieces
 from sdgar.errors import DataError, UsageError
 from sdgar.serve.store import Address, Database
@@ -114,12 +114,7 @@ def _id_type(store: Database, name: str, last: int) -> Any:
     fitting: list[Any] = [pl.Int64, pl.UInt64]
     for rows in store.event_rows([name], last=last):
         ids = pl.Series([row[-1] for row in rows], dtype=pl.String)
-        fitting = [one for one in fitting if _spells(ids, one)]
+        fitting = [one for one in fitting if spelled_integers(ids, one) is not None]
         if not fitting:
             break
     return fitting[0] if fitting and last else pl.String
-
-
-def _spells(ids: pl.Series, dtype: Any) -> bool:
-    integers = ids.cast(dtype, strict=False)
-    return integers.null_count() == 0 and bool((integers.cast(pl.String) == ids).all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -29,27 +29,9 @@ def spelled_integers(values: pl.Series, dtype: pl.DataType) -> pl.Series | None:
         integers = part.cast(dtype, strict=False)
         if integers.null_count() > part.null_count():
             return None
-    # 007, +7 and -0 are read as integers, but are others as text, and longer than need be.
-    same = not is_text or values.str.len_bytes().sum() == _least_length(integers.drop_nulls())
+    # 007, +7 and -0 are read as integers, but are others as text.
+    same = not is_text or (integers.cast(pl.String) == values).all()
     return integers if same else None
-
-
-def _least_length(integers: pl.Series) -> int:
-    """Return the number of characters of all integers, each written as Python does."""
-    number_N = integers.to_numpy()
-    if not len(number_N):
-        return 0
-    lowest, highest = int(number_N.min()), int(number_N.max())
-    length, bound = len(number_N), 10
-    if lowest < 0:
-        length += int(np.count_nonzero(number_N < 0))
-    while bound <= max(highest, -lowest):
-        if bound <= highest:
-            length += int(np.count_nonzero(number_N >= bound))
-        if bound <= -lowest:
-            length += int(np.count_nonzero(number_N <= -bound))
-        bound *= 10
-    return length
 
 
 _YEAR_1 = -62_135_596_800_000_000
@@ -93,7 +75,6 @@ class Table:
         self._chunks = chunks
         self._starts = np.cumsum([0] + [chunk.frame.height for chunk in chunks])
         if types is None:
-            chunks = _with_integers(chunks) if untyped else chunks
             types = common_types(map(types_of, chunks), untyped=untyped)
         self.frame = pl.concat([_cast(chunk.frame, types) for chunk in chunks])
 
@@ -106,31 +87,6 @@ class Table:
         return RowPlace(
             chunk.source, number, chunk.unit, column, shown("" if value is None else value)
         )
-
-
-def _with_integers(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-    """Return untyped chunks with the integers that a column spells, if some have it so already.
-
-    One line that is out of the ordinary makes all columns of its chunk text, and most of them are
-    integers as ever.
-    """
-    for role, types in all_types(map(types_of, chunks)).items():
-        if set(types) == {pl.Int64(), pl.String()}:
-            columns = [_spelled(chunk.frame[role]) for chunk in chunks]
-            known = [column for column in columns if column is not None]
-            if len(known) == len(chunks):
-                chunks = [
-                    replace(chunk, frame=chunk.frame.with_columns(column))
-                    for chunk, column in zip(chunks, known, strict=True)
-                ]
-    return chunks
-
-
-def _spelled(column: pl.Series) -> pl.Series | None:
-    """Return the integers that a column spells, where an empty text is a missing value."""
-    if column.dtype == pl.String:
-        column = column.set(column == "", None)
-    return spelled_integers(column, pl.Int64())
 
 
 def _cast(frame: pl.DataFrame, types: Types) -> pl.DataFrame:

@@ -42,9 +42,6 @@ _KNOWN_NAMES: dict[Role, str] = {
 }
 KNOWN = {role: frozenset(names.split()) for role, names in _KNOWN_NAMES.items()}
 
-TRUE_OR_FALSE = frozenset(("recommended", "isrecommended", "votedup", "liked", "thumbsup"))
-"""The names of ratings that are mostly true or false, which count as 1 and 0."""
-
 
 def squash(name: str) -> str:
     """Return a name without case, spaces, underscores and a `:type` suffix."""
@@ -186,9 +183,8 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
 
 def _optional(options: ReadOptions) -> list[Role]:
     """Return the parts that are guessed if one column looks like them."""
-    weight: list[Role] = [] if options.weights is None else ["weight"]
-    others: list[Role] = ["time", "kind"]
-    return weight + [role for role in others if getattr(options, role) != "none"]
+    likely: list[Role] = ["time", "kind"] if options.weights is None else ["weight", "time", "kind"]
+    return [role for role in likely if getattr(options, role) != "none"]
 
 
 def _require_parts(
@@ -317,12 +313,9 @@ def _rating_column(free: Sequence[str], options: ReadOptions, given: dict[Role, 
 
 def threshold_required(column: str, why: str = "a low rating is not positive") -> UsageError:
     """Build the error for ratings that do not show which rows are positive."""
-    keeps = "4 keeps ratings of 4 and above"
-    if squash(column) in TRUE_OR_FALSE:
-        keeps = "1 keeps rows where it is true (or 1)"
     return UsageError(
-        f"column {column!r} looks like a rating, and {why}. Say what is meant: --min-rating "
-        f"{keeps}, --min-rating none counts every row, --weight-column {column} uses the rating "
-        "as the weight.",
+        f"column {column!r} looks like a rating, and {why}. Say what is meant: --min-rating 4 "
+        "keeps ratings of 4 and above (1 is true), --min-rating none counts every row, "
+        f"--weight-column {column} uses the rating as the weight.",
         code="threshold_required",
     )

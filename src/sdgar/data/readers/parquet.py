@@ -279,19 +279,12 @@ class _Compact:
                 return self._byte()
             case 4 | 5 | 6:
                 return self._signed()
-            case 7:
-                return self._take(8)
             case 8:
                 return self._take(self._varint())
             case 9 | 10:
                 head = self._byte()
                 length = head >> 4 if head >> 4 < 15 else self._varint()
                 return [self._value(head & 15, depth + 1) for _ in range(self._fitting(length))]
-            case 11:
-                length = self._fitting(self._varint())
-                kinds = self._byte() if length else 0
-                pairs = divmod(kinds, 16) * length
-                return [self._value(kind, depth + 1) for kind in pairs]
             case 12:
                 return self.struct(depth)
         raise Damaged(f"its description has a value of unknown type {kind}")

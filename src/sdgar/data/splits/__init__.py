@@ -109,7 +109,7 @@ def split(
             f"{rule!r}).",
             code="several_folds",
         )
-    raise _unknown(rule)
+    raise unknown_name("split", rule, (*RULES, *_EXAMPLES))
 
 
 def folds(data: Interactions, rule: str, *, seed: int = 0) -> Iterator[Split]:
@@ -171,16 +171,6 @@ def _number(rule: str, argument: str) -> int:
             code="bad_rule",
         )
     return int(argument)
-
-
-def _unknown(rule: str) -> UsageError:
-    if rule[:1].isdigit():
-        return UsageError(
-            f"{rule!r} is no rule of a split. To hold out all rows from a moment on, write "
-            f"date:{rule}.",
-            code="unknown_split",
-        )
-    return unknown_name("split", rule, (*RULES, *_EXAMPLES))
 
 
 def windows(data: Interactions, length: str | int, n: int) -> Iterator[Split]:
