@@ -36,9 +36,9 @@ def test_an_id_with_two_rows_and_a_short_column_are_refused():
 @pytest.mark.parametrize(
     ("ids", "cells", "said"),
     [
-        ([1, "b"], ["x", "y"], "all text or all integers"),
-        ([1, None], ["x", "y"], "all text or all integers"),
-        ([1.5], ["x"], "all text or all integers"),
+        ([1, "b"], ["x", "y"], "ids of features mix types"),
+        ([1, None], ["x", "y"], "ids of features are missing"),
+        ([1.5], ["x"], "ids of features are of type float"),
         ([], [], "no row of features"),
         ([1], [[2.5, "x"]], "holds numbers"),
         ([1], [float("nan")], "holds numbers"),

@@ -76,7 +76,7 @@ def test_kinds_are_chosen(store, url):
     with pytest.raises(DataError, match=r"no row to learn from.*other_kind"):
         sdgar.read(url, kinds=("by",), verbose=False)
     assert len(sdgar.read(url, kind="none", verbose=False)) == 3
-    with pytest.raises(UsageError, match="Leave one of them out"):
+    with pytest.raises(UsageError, match="needs a column of kinds"):
         sdgar.read(url, kind="none", kinds=("buy",))
     with pytest.raises(UsageError, match="--kinds names no kind"):
         sdgar.read(url, kinds=())

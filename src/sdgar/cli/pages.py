@@ -1,17 +1,15 @@
 """The pages that ``--help`` shows, written without Rich.
 
 Typer draws them with Rich, whose import and tables alone take longer than all else that a help
-page needs. Here headings and names are bold on a terminal, and nothing else is drawn.
+page needs. Here nothing is drawn.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import typer
 from typer.core import TyperCommand
 
 WIDTH = 100
@@ -43,10 +41,6 @@ class Command(TyperCommand):
         is_argument = parameter.param_type_name == "argument"
         return shown is None or is_argument or bool(shown & set(parameter.opts))
 
-    def get_help_option(self, ctx: Any) -> Any:
-        """Return the option --help, which shows the page as ``show`` does."""
-        return showing(super().get_help_option(ctx))
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a list of parameters for each panel, arguments first."""
         write_options(ctx, formatter, filter(self.is_listed, self.get_params(ctx)))
@@ -55,19 +49,6 @@ class Command(TyperCommand):
 def show(ctx: Any) -> None:
     """Write the page of a command to standard output, in letters that the stream has."""
     sys.stdout.write(ctx.get_help() + "\n")
-
-
-def showing(option: Any) -> Any:
-    """Return the option --help with the page as its answer."""
-
-    def answer(ctx: Any, parameter: Any, wanted: bool) -> None:
-        if wanted and not ctx.resilient_parsing:
-            show(ctx)
-            raise typer.Exit
-
-    if option is not None:
-        option.callback = answer
-    return option
 
 
 def _metavar(parameter: Any) -> str | None:
@@ -98,11 +79,5 @@ def write_options(ctx: Any, formatter: Any, parameters: Iterable[Any]) -> None:
 def write_panel(formatter: Any, title: str, records: list[tuple[str, str]]) -> None:
     """Write a heading and a list of names and texts; nothing if the list is empty."""
     if records:
-        with formatter.section(_bold(title)):
-            formatter.write_dl([(_bold(name), text) for name, text in records])
-
-
-def _bold(text: str) -> str:
-    """Return text that is bold on a terminal, and plain elsewhere."""
-    plain = os.environ.get("NO_COLOR") or not sys.stdout.isatty()
-    return text if plain else typer.style(text, bold=True)
+        with formatter.section(title):
+            formatter.write_dl(records)

@@ -169,12 +169,7 @@ class Features(Described):
         >>> sdgar.Features.from_columns([7, 8], films, kinds={"title": "text"}).names
         ('title:red', 'length')
         """
-        try:
-            raw = held(ids)
-        except DataError as error:
-            raise DataError(
-                f"ids of features are all text or all integers: {error}", code="bad_features"
-            ) from error
+        raw = held(ids, "ids of features")
         if not len(raw):
             raise DataError("there is no row of features.", code="bad_features")
         distinct, row_R = np.unique(raw, return_inverse=True)

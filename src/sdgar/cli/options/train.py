@@ -243,16 +243,8 @@ def read_as_before(
     }
     if not kept:
         return reading, None
-    words = " ".join(f"{options[name].flag} {_word(value)}" for name, value in kept.items())
-    return replace(reading, **kept), f"rows count as for the earlier model ({words})"
-
-
-def _word(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    flags = ", ".join(options[name].flag for name in kept)
+    return replace(reading, **kept), f"rows count as for the earlier model ({flags})"
 
 
 def interrupted_job(out: Path, given: Mapping[str, str]) -> Job:
