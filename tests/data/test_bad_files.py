@@ -245,14 +245,6 @@ def test_invalid_utf8_in_parquet_is_refused(load: Load) -> None:
     assert caught.value.code == "bad_parquet"
 
 
-def test_an_empty_shard_is_named_not_skipped(tmp_path: Path) -> None:
-    (tmp_path / "1.csv").write_bytes(GOOD)
-    (tmp_path / "2.csv").write_bytes(b"")
-    with pytest.raises(DataError, match=r"2\.csv is empty") as caught:
-        read_files([tmp_path / "1.csv", tmp_path / "2.csv"])
-    assert caught.value.code == "empty_input"
-
-
 @pytest.mark.parametrize(
     ("name", "one", "two", "message"),
     [

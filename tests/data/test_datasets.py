@@ -49,12 +49,6 @@ def test_the_five_data_sets_of_the_paper_are_known():
     assert list(DATASETS) == ["citeulike", "gowalla", "movielens", "amazon", "echonest"]
 
 
-def test_a_misspelt_name_gets_the_nearest_one():
-    with pytest.raises(UsageError, match="Did you mean 'gowalla'") as caught:
-        find("gowala")
-    assert caught.value.code == "unknown_dataset"
-
-
 # CiteULike
 
 

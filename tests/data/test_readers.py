@@ -80,11 +80,6 @@ def test_a_pattern_is_expanded(tmp_path: Path) -> None:
     assert read_files([tmp_path / "*.csv"]).interactions.n_users == 2
 
 
-def test_another_extension_is_read_if_the_delimiter_is_given(load: Load) -> None:
-    loaded = load("1|10\n2|11\n", "u.data", delimiter="|", header_columns=("user", "item"))
-    assert pairs(loaded.interactions) == {(1, 10), (2, 11)}
-
-
 # Lines
 
 

@@ -125,19 +125,6 @@ def test_a_split_in_time_without_times_says_what_to_do(rule):
         splits.split(some_data(time=False), rule)
 
 
-def test_the_parts_can_be_unpacked():
-    data = some_data()
-    train, test = splits.split(data)
-    assert train.fingerprint() == splits.by_time(data).train.fingerprint()
-    assert len(train) + len(test) == len(data)
-
-
-@pytest.mark.parametrize("share", [0, 1, -0.1, 2])
-def test_a_share_outside_zero_and_one_is_refused(share):
-    with pytest.raises(UsageError, match="between 0 and 1"):
-        splits.per_user(some_data(), share=share)
-
-
 DAY = 86_400_000_000
 START = 1_700_000_000_000_000
 """In November 2023, in microseconds."""

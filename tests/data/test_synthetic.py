@@ -173,16 +173,6 @@ def test_another_seed_gives_other_pairs_activity_and_popularity(
     assert (np.bincount(data.items_E) != np.bincount(demo.items_E)).any()
 
 
-def test_the_global_random_state_is_neither_read_nor_moved() -> None:
-    np.random.seed(1)  # noqa: NPY002
-    first = generate(SMALL, seed=3)
-    drawn = np.random.random()  # noqa: NPY002
-    np.random.seed(1)  # noqa: NPY002
-    assert drawn == np.random.random()  # noqa: NPY002
-    second = generate(SMALL, seed=3)
-    np.testing.assert_array_equal(first.items_E, second.items_E)
-
-
 def test_the_demo_has_ids_that_people_can_read(demo: Interactions) -> None:
     assert demo.users.values[41] == "user-0042"
     assert demo.items.values[136] == "item-0137"
@@ -222,31 +212,6 @@ def test_without_taste_popularity_is_the_best_guess(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(synthetic, "_MAINSTREAM", 1.0)
     data = generate(PRESETS["demo"], seed=0)
     assert ndcg(sdgar.EASE(device="cpu"), data) < 1.05 * ndcg(sdgar.MostPopular(), data)
-
-
-@pytest.mark.parametrize("name", ["citeulike", "gowalla"])
-def test_at_the_size_of_table_1_users_who_share_an_item_share_more(name: str) -> None:
-    data = made(name)
-    rng = np.random.default_rng(0)
-    by_item_E = np.argsort(data.items_E, kind="stable")
-    degree_I = np.bincount(data.items_E, minlength=data.n_items)
-    first_I = np.cumsum(degree_I) - degree_I
-    # Two holders of one item of modest popularity, against two users drawn by activity.
-    items = rng.choice(np.flatnonzero((degree_I >= 2) & (degree_I < 50)), 2000)
-
-    def overlap(left: np.ndarray, right: np.ndarray) -> float:
-        common = 0
-        for a, b in zip(left, right, strict=True):
-            common += len(np.intersect1d(data.history.of(a), data.history.of(b))) if a != b else 0
-        return common / len(left)
-
-    mates = [
-        rng.choice(data.users_E[by_item_E[first_I[i] : first_I[i] + degree_I[i]]], 2, replace=False)
-        for i in items
-    ]
-    left, right = np.array(mates).T
-    strangers = data.users_E[rng.integers(0, len(data), (2, 2000))]
-    assert overlap(left, right) - 1 > 3 * overlap(*strangers)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 1.0, None])

@@ -317,16 +317,6 @@ def test_ids_that_need_uint64_meet_ids_that_do_not_without_losing_a_digit() -> N
     assert merge(small, Interactions.from_arrays([-1], [1])).users.values.tolist() == [-1, 7]
 
 
-def test_large_ids_of_two_files_are_the_same_users(tmp_path: Path) -> None:
-    known = BEYOND_FLOAT + 1
-    (tmp_path / "train.csv").write_text(f"user,item\n{known},1\n{known},2\n3,1\n")
-    (tmp_path / "test.csv").write_text(f"user,item\n{known},2\n{BEYOND_INT64 + 2},1\n")
-    train, test = (library.read(tmp_path / name) for name in ("train.csv", "test.csv"))
-    assert (train.users.kind, test.users.kind) == ("int64", "uint64")
-    held_out = HeldOut.of(test, train)
-    assert (len(held_out), held_out.unknown_users, held_out.training_rows) == (1, 1, 1)
-
-
 def test_large_values_of_a_context_meet_exactly() -> None:
     wide = {"user": [1, 2, 3], "place": [BEYOND_FLOAT + 1, BEYOND_FLOAT + 3, BEYOND_INT64]}
     narrow = {name: values[:2] for name, values in wide.items()}
@@ -336,13 +326,6 @@ def test_large_values_of_a_context_meet_exactly() -> None:
     below = Interactions.from_contexts({"user": [1], "place": [-1]}, [1])
     with pytest.raises(DataError, match="as text"):
         merge(below, Interactions.from_contexts({"user": [1], "place": [BEYOND_INT64]}, [1]))
-
-
-def test_features_of_large_ids_are_found() -> None:
-    near = BEYOND_FLOAT + 1
-    features = library.Features.from_columns([near, BEYOND_INT64], {"kind": ["a", "b"]})
-    starts, _ = features.of(np.array([near - 1, near, near + 1]))
-    assert np.diff(starts).tolist() == [0, 1, 0]
 
 
 def test_test_rows_that_are_training_rows_are_counted(tmp_path: Path) -> None:

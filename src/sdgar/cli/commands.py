@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from sdgar.cli.options.option import command_from
-from sdgar.cli.pages import SETTINGS, Command, show, write_options, write_panel
+from sdgar.cli.pages import SETTINGS, Command, show, showing, write_options, write_panel
 from sdgar.errors import UsageError, unknown_name
 
 GROUP = "sdgar.commands"
@@ -151,6 +151,10 @@ class CommandGroup(TyperGroup):
     """A group with all registered commands whose names begin with the name of the group."""
 
     prefix = ""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option --help, which shows the page as ``show`` does."""
+        return showing(super().get_help_option(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Take the options of the group; without any word the page is the answer."""

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
 WIDTH = 100
@@ -41,6 +42,10 @@ class Command(TyperCommand):
         is_argument = parameter.param_type_name == "argument"
         return shown is None or is_argument or bool(shown & set(parameter.opts))
 
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option --help, which shows the page as ``show`` does."""
+        return showing(super().get_help_option(ctx))
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a list of parameters for each panel, arguments first."""
         write_options(ctx, formatter, filter(self.is_listed, self.get_params(ctx)))
@@ -49,6 +54,19 @@ class Command(TyperCommand):
 def show(ctx: Any) -> None:
     """Write the page of a command to standard output, in letters that the stream has."""
     sys.stdout.write(ctx.get_help() + "\n")
+
+
+def showing(option: Any) -> Any:
+    """Return the option --help with the page as its answer."""
+
+    def answer(ctx: Any, parameter: Any, wanted: bool) -> None:
+        if wanted and not ctx.resilient_parsing:
+            show(ctx)
+            raise typer.Exit
+
+    if option is not None:
+        option.callback = answer
+    return option
 
 
 def _metavar(parameter: Any) -> str | None:
