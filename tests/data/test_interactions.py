@@ -86,7 +86,7 @@ def test_repeated_rows_merge_their_weights_by_the_rule(rule, weight):
         ([1, 2], [1, 2], [1e30, 1.0], "weight_range", "factor of 1e12"),
         (["u", "u"], ["i", "i"], [1, 2], "differing_weights", "--duplicates sum, max or last"),
         (np.array([1.0, 2.0]), [1, 2], None, "float_ids", "floats lose digits"),
-        (np.array([True, False]), [1, 2], None, "unsupported_type", "cannot be an id"),
+        (np.array([True, False]), [1, 2], None, "unsupported_type", "cannot be ids"),
         (np.array(["a", 1], object), [1, 2], None, "mixed_ids", "mix types"),
         ([[1, 2]], [1, 2], None, "bad_shape", "one-dimensional"),
         ([], [], None, "no_rows", "no row"),

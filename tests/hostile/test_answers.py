@@ -260,7 +260,7 @@ CASES: list[Case] = [
          queries("recommend", "--users", "u.csv", file="u.csv", text="user,uid,b\n1,2,3\n")),
     Case("a table of users lacks a user", 3, ("'user'", "row 2"),
          queries("recommend", "--users", "u.csv", file="u.csv", text="user,b\nu1,2\n,3\n")),
-    Case("users are fractions", 3, ("'user'", "Float64", "text or as integers"),
+    Case("users are fractions", 3, ("'user'", "Float64", "text or to integers"),
          queries("recommend", "--users", "u.jsonl", file="u.jsonl", text='{"user": 1.5}\n')),
     Case("a table of users has no header", 3, ("no header", "17, 3", "--columns user,item"),
          queries("recommend", "--users", "u.csv", file="u.csv", text="17,3\n18,4\n")),

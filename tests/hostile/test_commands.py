@@ -203,6 +203,8 @@ CASES = [
     Case("vectors are longer than memory", 5, ("needs at least", "smaller dim"),
          setting(f"dim={2**30}")),
     Case("the length of vectors is no number", 2, ("dim", "'nan'"), setting("dim=nan")),
+    Case("the length of vectors is written as a float", 2, ("'1e3'", "written as 32"),
+         setting("dim=1e3")),
     Case("a batch is larger than anything", 2, ("batch_size",), setting(f"batch_size={2**70}")),
     Case("the negatives of a batch are more than memory", 5, ("needs at least", "n_negatives"),
          setting(f"n_negatives={2**31 - 1}")),

@@ -43,7 +43,7 @@ def held(raw: Sequence[Any] | NDArray[Any], what: str = "ids") -> NDArray[Any]:
     if array.dtype.kind in "iu":
         wide = array.dtype.kind == "u" and array.itemsize == 8
         return array.astype(np.uint64 if wide else np.int64)
-    raise _refused(what, str(array.dtype), is_float=array.dtype.kind == "f")
+    raise not_ids(what, str(array.dtype), is_float=array.dtype.kind == "f")
 
 
 def one_dimensional(raw: Any, what: str) -> NDArray[Any]:
@@ -156,16 +156,17 @@ def _from_objects(values: list[Any], what: str) -> NDArray[Any]:
         )
     if any(not isinstance(value, int) or isinstance(value, bool) for value in values):
         (kind,) = kinds
-        raise _refused(what, kind.__name__, is_float=kind is float)
+        raise not_ids(what, kind.__name__, is_float=kind is float)
     try:
         return np.array(values, np.uint64 if values and max(values) >= 2**63 else np.int64)
     except OverflowError as error:
         raise int_overflow(f"{what} from {min(values)} to {max(values)}") from error
 
 
-def _refused(what: str, kind: str, *, is_float: bool) -> DataError:
+def not_ids(what: str, kind: str, *, is_float: bool) -> DataError:
+    """Build the error for values of a type that no id has."""
     return DataError(
-        f"{what} are of type {kind}, which cannot be an id. Cast them to text or to integers "
+        f"{what} are of type {kind}, which cannot be ids. Cast them to text or to integers "
         "first; floats lose digits above 2^53.",
         code="float_ids" if is_float else "unsupported_type",
     )

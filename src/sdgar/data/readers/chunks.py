@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data.ids import int_overflow
+from sdgar.data.ids import int_overflow, not_ids
 from sdgar.data.numbers import BEYOND
 from sdgar.data.readers.columns import FIELD, Role
 from sdgar.data.readers.problems import RowPlace, shown
@@ -131,7 +131,9 @@ def id_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
         )
     if kinds != {int}:
         odd = next(kind for kind in kinds if kind not in (int, str))
-        raise _refused(column, source, odd.__name__, "float" in odd.__name__)
+        raise not_ids(
+            f"ids in column {column!r} of {source}", odd.__name__, is_float="float" in odd.__name__
+        )
     if all(v is None or -(2**63) <= v < 2**64 for v in values):
         return pl.Series(column, values, dtype=pl.Int128)
     raise int_overflow(f"integer ids in column {column!r} of {source}")
@@ -158,7 +160,8 @@ def _typed_ids(ids: pl.Series, source: str) -> pl.Series:
         return ids
     if ids.dtype in (pl.Categorical, pl.Enum, pl.Null):
         return ids.cast(pl.String)
-    raise _refused(ids.name, source, str(ids.dtype), ids.dtype.is_float())
+    what = f"ids in column {ids.name!r} of {source}"
+    raise not_ids(what, str(ids.dtype), is_float=ids.dtype.is_float())
 
 
 def _typed_values(values: pl.Series, source: str, role: str) -> pl.Series:
@@ -187,15 +190,6 @@ def _microseconds(dates: pl.Series) -> pl.Series:
     micros = dates.cast(pl.Datetime("us"), strict=False)
     beyond = micros.is_null() & dates.is_not_null()
     return micros.to_physical().set(beyond, BEYOND).cast(pl.Datetime("us"))
-
-
-def _refused(column: str, source: str, kind: str, is_float: bool) -> DataError:
-    why = "and a float loses digits above 2^53" if is_float else "which cannot be ids"
-    return DataError(
-        f"column {column!r} of {source} holds {kind} values, {why}. Cast it to integers or to "
-        f"text where it is made, such as CAST({column} AS BIGINT).",
-        code="float_ids" if is_float else "unsupported_type",
-    )
 
 
 def types_of(chunk: Chunk) -> FoundTypes:

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sdgar.data.features import Features
-from sdgar.data.ids import held
+from sdgar.data.ids import held, not_ids
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.columns import check_distinct, column_of
 from sdgar.data.readers.delimited import DelimitedFile
@@ -298,11 +298,8 @@ def require_ids(column: pl.Series, name: str, file: str) -> None:
     if column.is_empty():
         raise DataError(f"{file} has no rows.", code="no_rows")
     if column.dtype != pl.String and not column.dtype.is_integer():
-        raise DataError(
-            f"column {name!r} of {file} is of type {column.dtype}, which cannot be ids. Write them "
-            "as text or as integers.",
-            code="unsupported_type",
-        )
+        what = f"ids in column {name!r} of {file}"
+        raise not_ids(what, str(column.dtype), is_float=column.dtype.is_float())
     bare = column.is_null() | (column.cast(pl.String) == "")
     if bare.any():
         raise DataError(
