@@ -279,6 +279,8 @@ class _Compact:
                 return self._byte()
             case 4 | 5 | 6:
                 return self._signed()
+            case 7:
+                return self._take(8)
             case 8:
                 return self._take(self._varint())
             case 9 | 10:
