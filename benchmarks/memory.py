@@ -137,7 +137,7 @@ def _worth(data: Interactions, held: Interactions, *, quick: bool) -> dict[str, 
     learned = SDSoftmax(item_memory=0.0, early_stopping=False, **settings).fit(data, verbose=False)
     vectors = learned.recommender_.model
     held_out = HeldOut.of(held, data)
-    seen = held_out.left_out(data)
+    seen = held_out.excluded(data)
 
     def of(model: Model) -> np.ndarray:
         return evaluate(model, held_out, seen=seen, ks=(K,)).per_user[METRIC]

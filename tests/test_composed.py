@@ -491,7 +491,7 @@ def test_features_of_users_hold_in_all_of_their_contexts_and_are_refused_where_u
     model = Composed(discriminator="two-tower", **settings)
     system = recipe_of(model).compose(rows.with_features(colours, None), seed=0)
     tower = system.discriminator.module.of_users
-    assert tower.feature_E.tolist() == [user % 3 for user in rows.user_U]
+    assert tower.feature_E.tolist() == [user % 3 for user in rows.user_id_U]
     model.fit(rows.with_features(colours, None))
     stranger = sdgar.Features.from_columns(["x"], {"colour": ["red"]})
     with pytest.raises(DataError, match="none of them is of an id that occurs"):

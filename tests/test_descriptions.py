@@ -121,7 +121,7 @@ def test_a_report_has_a_line_for_each_length_of_list(model, parts):
 
 def test_a_split_reports_both_parts_and_its_warning(parts, data):
     assert few_lines(parts)[0].startswith("Split: per user")
-    assert few_lines(parts)[1] == f"train: {parts.train.sizes()}"
+    assert few_lines(parts)[1] == f"train: {parts.train.size_text()}"
     assert few_lines(sdgar.split(data, "leave-last-out"))[-1].startswith("warning: leave-last-out")
 
 

@@ -58,12 +58,12 @@ def test_rows_are_chosen_by_number_slice_or_truth(rows):
     ("rows", "says"),
     [
         ([4], r"there are no such rows as \[4\].*by numbers below 4"),
-        ([1, 1], "choose each row once"),
-        ([True, False], "by one True or False a row"),
+        ([1, 1], "each row may be chosen only once"),
+        ([True, False], "by a boolean mask"),
         ("a", "no such rows as 'a'"),
         (0, "got 0"),
         ([0.5], "by numbers"),
-        ([[0, 1]], "in one dimension"),
+        ([[0, 1]], "give a one-dimensional array"),
     ],
 )
 def test_rows_that_are_not_there_are_named(rows, says):
@@ -73,5 +73,5 @@ def test_rows_that_are_not_there_are_named(rows, says):
 
 
 def test_a_loop_over_rows_is_refused_at_once():
-    with pytest.raises(UsageError, match=r"choose each row once, .* got 0"):
+    with pytest.raises(UsageError, match=r"each row may be chosen only once; .* got 0"):
         list(Interactions.from_arrays(["a", "b"], [1, 2]))

@@ -303,7 +303,7 @@ def test_negatives_and_lists_of_evaluations_leave_out_the_same():
         ("context", [{3}, {1, 2}, {4}, {1}], 1, 2 / 3),
     ):
         train = dataclasses.replace(data, seen_by=seen_by)
-        have = [set(train.items.at(train.left_out.of(u))) for u in range(4)]
+        have = [set(train.items.at(train.excluded.of(u))) for u in range(4)]
         assert have == left_out  # ann in Oslo and Rome, bob in Oslo and Rome
         with pytest.warns(SdgarWarning, match="another context" if known == 2 else "training rows"):
             report = sdgar.MostPopular().fit(train).evaluate(test)

@@ -311,7 +311,7 @@ def test_a_split_of_users_describes_its_three_parts():
     parts = splits.split(data, "users:0.2")
     assert "6 whole users" in repr(parts)
     assert "histories: 6 users" in repr(parts)
-    assert "to fold in" in parts.sizes()
+    assert "to fold in" in parts.size_text()
 
 
 def test_validation_rows_are_those_of_some_users():

@@ -230,7 +230,7 @@ def _try_frames(folder: Path) -> None:
     assert found.account.read == n
     if frame is not columns:
         return
-    for ids, name in ((found.user_U, "user"), (found.items.values, "item")):
+    for ids, name in ((found.user_id_U, "user"), (found.items.values, "item")):
         given = [plain(value) for value in columns[name]]
         assert all(any(type(g) is type(v) and g == v for g in given) for v in ids.tolist())
     if not {"weight", "timestamp"} & columns.keys():

@@ -137,7 +137,7 @@ def _with_features(screen: Screen, job: Job, data: Interactions) -> Interactions
 
     most = job.reading.get("max_uncompressed")
     return data.with_features(
-        read_features(screen, "user", job.user_features, np.unique(data.user_U), {}, most),
+        read_features(screen, "user", job.user_features, np.unique(data.user_id_U), {}, most),
         read_features(
             screen, "item", job.item_features, data.items.values, job.feature_kinds, most
         ),

@@ -48,7 +48,7 @@ def print_loaded(screen: Screen, label: str, loaded: LoadedRows, name: str) -> N
 
 def print_split(screen: Screen, parts: Split) -> None:
     """Print how test rows were split off."""
-    screen.say("split", f"{parts.how}: {parts.sizes()}")
+    screen.say("split", f"{parts.how}: {parts.size_text()}")
     if parts.warning:
         screen.warn(parts.warning)
 

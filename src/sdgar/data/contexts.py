@@ -141,7 +141,7 @@ class Fields:
         return key(values)
 
 
-def left_out(history: History, fields: Fields | None, seen_by: SeenBy) -> History:
+def excluded(history: History, fields: Fields | None, seen_by: SeenBy) -> History:
     """Return the items that are neither recommended to a context nor drawn as its negatives.
 
     seen by the user:       { i : some context of the user of c has i }

@@ -115,13 +115,13 @@ def rating_threshold(
 
 
 @dataclass(frozen=True, slots=True)
-class DislikedPairs:
-    """Pairs that users know and dislike, whatever numbers their ids have anywhere."""
+class NotLikedPairs:
+    """Pairs with feedback that is not positive: dislikes and neutral ratings, by id or by index."""
 
     users: NDArray[Any]
-    """The id of the user of each pair."""
+    """The user of each pair."""
     items: NDArray[Any]
-    """The id of the item of each pair."""
+    """The item of each pair."""
     time: NDArray[np.int64] | None
     """The time of each pair, if it is known."""
     neutral: NDArray[np.bool_]
@@ -134,12 +134,12 @@ class DislikedPairs:
         items: NDArray[Any],
         time: NDArray[np.int64] | None,
         neutral: NDArray[np.bool_] | None,
-    ) -> DislikedPairs:
+    ) -> NotLikedPairs:
         """Build from columns; without ``neutral`` all pairs count against their items."""
         return cls(users, items, time, np.zeros(len(users), bool) if neutral is None else neutral)
 
     @classmethod
-    def joined(cls, *parts: DislikedPairs | None) -> DislikedPairs | None:
+    def joined(cls, *parts: NotLikedPairs | None) -> NotLikedPairs | None:
         """Return the pairs of several parts together; None if there is no part."""
         there = [part for part in parts if part is not None]
         if len(there) < 2:
@@ -152,36 +152,36 @@ class DislikedPairs:
         time = np.concatenate(times) if len(times) == len(there) else None
         return cls(users, items, time, neutral)
 
-    def where(self, keep: NDArray[Any]) -> DislikedPairs:
+    def where(self, keep: NDArray[Any]) -> NotLikedPairs:
         """Return the pairs that a mask or numbers choose."""
         time = None if self.time is None else self.time[keep]
-        return DislikedPairs(self.users[keep], self.items[keep], time, self.neutral[keep])
+        return NotLikedPairs(self.users[keep], self.items[keep], time, self.neutral[keep])
 
     def numbers(self, n_items: int) -> NDArray[np.int64]:
         """Return pairs by index as one number each, user · M + item with M items."""
         number_E: NDArray[np.int64] = self.users * n_items + self.items
         return number_E
 
-    def distinct(self, earlier: DislikedPairs | None, n_items: int) -> DislikedPairs:
+    def distinct(self, earlier: NotLikedPairs | None, n_items: int) -> NotLikedPairs:
         """Return these pairs by index and earlier ones, each once and ascending.
 
-        A pair is known since it came first, and what is neutral once is neutral.
+        A pair has its earliest time; if any row of a pair is neutral, the pair is neutral.
         """
-        pairs = DislikedPairs.joined(self, earlier) or self
+        pairs = NotLikedPairs.joined(self, earlier) or self
         if pairs.time is not None:
             pairs = pairs.where(np.argsort(pairs.time, kind="stable"))
         number_E = pairs.numbers(n_items)
         distinct, first = np.unique(number_E, return_index=True)
         neutral = np.isin(distinct, number_E[pairs.neutral])
         time = None if pairs.time is None else pairs.time[first]
-        return DislikedPairs(*np.divmod(distinct, n_items), time, neutral)
+        return NotLikedPairs(*np.divmod(distinct, n_items), time, neutral)
 
     def pairs(self, users: Ids, items: Ids) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the pairs that have numbers among these ids, and which of them are neutral.
 
         A pair is user · M + item, with M items; they ascend.
         """
-        own = DislikedPairs(
+        own = NotLikedPairs(
             users.index_of(self.users), items.index_of(self.items), None, self.neutral
         )
         found = own.where((own.users >= 0) & (own.items >= 0)).distinct(None, len(items))

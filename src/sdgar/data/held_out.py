@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.contexts import Fields, left_out
+from sdgar.data.contexts import Fields, excluded
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
@@ -103,13 +103,13 @@ class HeldOut:
             training_rows=_rows_in(train.history, len(train.items), users_E, items_E_known),
         )
 
-    def left_out(self, train: Catalogue, history: History | None = None) -> History:
+    def excluded(self, train: Catalogue, history: History | None = None) -> History:
         """Return the items that lists leave out, of the contexts of training, then of the new ones.
 
         It follows from what was trained on, or from another history of the same contexts.
         """
         known = train.history if history is None else history
-        seen = left_out(known, train.fields, train.seen_by)
+        seen = excluded(known, train.fields, train.seen_by)
         if self.unseen_XF is None or train.fields is None:
             return seen
         new_X = train.fields.same_seen(self.unseen_XF, train.seen_by)

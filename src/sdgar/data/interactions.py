@@ -19,7 +19,7 @@ from sdgar.data import building, contexts
 from sdgar.data.building import Merging, RowAccount
 from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
-from sdgar.data.feedback import DislikedPairs
+from sdgar.data.feedback import NotLikedPairs
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.data.read_options import USER, Duplicates, SeenBy
@@ -31,6 +31,8 @@ from sdgar.show.printed import Described
 @dataclass(frozen=True, repr=False)
 class Interactions(Described):
     """Distinct (context, item) pairs in CSR order by context.
+
+    A context is a user, or a user with further fields such as the part of the day.
 
     >>> data = sdgar.Interactions.from_arrays(["ann", "ann", "bob"], [7, 8, 7])
     >>> data
@@ -54,7 +56,7 @@ class Interactions(Described):
     weight_E: NDArray[np.float32] | None = None
     """The weight of each row; without weights every row counts once."""
     time_E: NDArray[np.int64] | None = None
-    """The time of each row in microseconds since 1970, or in any other order given as integers."""
+    """The time of each row: microseconds since 1970, or any integers that increase with time."""
     user_features: Features | None = None
     """The features of users, for models that use them."""
     item_features: Features | None = None
@@ -62,19 +64,19 @@ class Interactions(Described):
     context: tuple[str, ...] = USER
     """The names of the fields of a context."""
     seen: History | None = None
-    """Pairs that users know and dislike, such as films they rated low: they are not
+    """Pairs with feedback that is not positive: dislikes and neutral ratings. They are not
     recommended, and nothing is learned from them unless a system draws dislikes as negatives."""
     seen_time_E: NDArray[np.int64] | None = None
     """The time of each pair of ``seen``, if it is known."""
     seen_neutral_E: NDArray[np.bool_] | None = None
-    """True for each pair of ``seen`` that does not count against its item, such as a film that was
-    found passable: it is not drawn as a dislike. None if all pairs do."""
-    unplaced: DislikedPairs | None = None
-    """Disliked pairs whose item has no row here. Nothing is trained on them; a model that contains
-    the item leaves it out of the recommendations for that user."""
+    """True for each pair of ``seen`` that is neutral: it does not count against its item and is
+    not drawn as a dislike. None if no pair is neutral."""
+    not_liked_elsewhere: NotLikedPairs | None = None
+    """Pairs like ``seen``, by id, whose item has no row here. A model that contains the item leaves
+    it out of the recommendations for that user."""
     seen_by: SeenBy = "user"
-    """With ``"user"``, an item that a user has in one context is left out of their lists in all
-    contexts; with ``"context"``, only in the context that has it."""
+    """``"user"``: an item that the user has in any context is recommended in none; ``"context"``:
+    it is only left out in that context."""
 
     @classmethod
     def from_contexts(
@@ -120,10 +122,10 @@ class Interactions(Described):
 
     @classmethod
     def from_csr(cls, matrix: Any, *, weighted: bool = False) -> Interactions:
-        """Build from a scipy sparse matrix of users × items; ids are row and column numbers.
+        """Build from a scipy sparse matrix of users × items.
 
-        An explicitly stored zero is not an interaction. Rows and columns without an entry
-        keep their number but get no id, as they would in a file of events.
+        An explicitly stored zero is not an interaction. Ids are the row and column numbers of
+        the matrix; rows and columns without an entry get no id.
         """
         users, items, weight, zeros = building.entries_of(matrix)
         made = cls.from_arrays(users, items, weight=weight if weighted else None, duplicates="sum")
@@ -147,8 +149,8 @@ class Interactions(Described):
     ) -> Interactions:
         """Build from indices of known ids: sort into CSR order and keep one row a pair.
 
-        Of several rows of a pair the last one in time is kept. ``merging`` collects what is found
-        of the weights, where these are some rows of more; then nothing is refused for it here.
+        If the weights of a pair differ, ``duplicates`` decides. Pass ``merging`` when the rows
+        are part of a larger set: conflicting weights are recorded there and not refused here.
         """
         columns = {"users": users_E, "items": items_E, "weights": weight_E, "times": time_E}
         return cls(**building.build(users, items, columns, duplicates, account, merging))
@@ -160,11 +162,10 @@ class Interactions(Described):
         time: NDArray[np.int64] | None = None,
         neutral: NDArray[np.bool_] | None = None,
     ) -> Interactions:
-        """Return the same rows with pairs of raw ids that users know and dislike.
+        """Return the same rows with pairs of raw ids whose feedback is not positive.
 
-        ``time`` says when each pair became known, and ``neutral`` which of them do not count
-        against their item. Users and items that have no row here, and pairs that are rows, are
-        left out.
+        ``time`` says when each pair became known, and ``neutral`` which of them are neutral and
+        no dislikes. Users and items without a row here, and pairs that are rows, are left out.
         """
         users_E, items_E = self.users.index_of(users), self.items.index_of(items)
         return self.with_seen_pairs(users_E, items_E, time, neutral)
@@ -176,12 +177,11 @@ class Interactions(Described):
         time: NDArray[np.int64] | None = None,
         neutral: NDArray[np.bool_] | None = None,
     ) -> Interactions:
-        """Return the same rows with pairs by index that users know and dislike.
+        """Return the same rows with pairs by index whose feedback is not positive.
 
-        An index of -1 stands for a user or an item that has no row here. A pair that is neutral
-        once is neutral.
+        An index of -1 stands for a user or item without a row. A pair with a neutral row is neutral.
         """
-        pairs = DislikedPairs.of(users_E, items_E, time, neutral)
+        pairs = NotLikedPairs.of(users_E, items_E, time, neutral)
         known = (users_E >= 0) & (items_E >= 0)
         rows = self.users_E * self.n_items + self.items_E
         known &= ~np.isin(pairs.numbers(self.n_items), rows)
@@ -196,27 +196,27 @@ class Interactions(Described):
         )
 
     @property
-    def seen_pairs(self) -> DislikedPairs | None:
+    def seen_pairs(self) -> NotLikedPairs | None:
         """The pairs of ``seen``, by index; None if there are none."""
         if self.seen is None:
             return None
         items_E = self.seen.items_E.astype(np.int64)
-        return DislikedPairs.of(self.seen.users_E, items_E, self.seen_time_E, self.seen_neutral_E)
+        return NotLikedPairs.of(self.seen.users_E, items_E, self.seen_time_E, self.seen_neutral_E)
 
     @property
     def disliked(self) -> History | None:
-        """The pairs of ``seen`` that count against their item; None if there are none."""
+        """The pairs of ``seen`` that are dislikes; None if there are none."""
         if self.seen is None or self.seen_neutral_E is None:
             return self.seen
         return None if self.seen_neutral_E.all() else self.seen.where(~self.seen_neutral_E)
 
     @property
-    def unliked(self) -> DislikedPairs | None:
-        """The pairs of ``seen`` and those without a place, by raw ids; None if there are none."""
+    def not_liked_by_id(self) -> NotLikedPairs | None:
+        """The pairs of ``seen`` and ``not_liked_elsewhere``, by raw ids; None if there are none."""
         own = self.seen_pairs
         if own is not None:
             own = replace(own, users=self.users.at(own.users), items=self.items.at(own.items))
-        return DislikedPairs.joined(own, self.unplaced)
+        return NotLikedPairs.joined(own, self.not_liked_elsewhere)
 
     def with_features(self, users: Features | None, items: Features | None) -> Interactions:
         """Return the same rows with features of users and items."""
@@ -224,7 +224,7 @@ class Interactions(Described):
 
     @property
     def n_users(self) -> int:
-        """The number of contexts."""
+        """The number of contexts, which are users by default."""
         return len(self.users)
 
     @property
@@ -242,7 +242,7 @@ class Interactions(Described):
         return (len(self),)
 
     def __getitem__(self, rows: Any) -> Interactions:
-        """Return some rows, chosen by a slice, by numbers, or by one True or False a row."""
+        """Return some rows, chosen by a slice, by numbers, or by a boolean mask."""
         if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
             rows = rows[0]  # as scikit-learn indexes
         try:
@@ -250,17 +250,17 @@ class Interactions(Described):
         except IndexError as error:
             raise UsageError(
                 f"there are no such rows as {rows!r:.60} ({error}). Choose rows by a slice, by "
-                f"numbers below {len(self):,}, or by one True or False a row.",
+                f"numbers below {len(self):,}, or by a boolean mask with one value per row.",
                 code="bad_index",
             ) from error
         keep_E = np.zeros(len(self), bool)
         keep_E[chosen] = True
         if chosen.ndim != 1 or keep_E.sum() < len(chosen):
-            said = f"choose each row once, by numbers in one dimension, got {rows!r:.60}."
-            raise UsageError(said, code="bad_index")
+            said = "each row may be chosen only once; give a one-dimensional array of row numbers"
+            raise UsageError(f"{said}, got {rows!r:.60}.", code="bad_index")
         return self.subset(keep_E, "not chosen")
 
-    def sizes(self) -> str:
+    def size_text(self) -> str:
         """Return the size of the data in words."""
         what = "users" if self.context == USER else "contexts"
         return f"{self.n_users:,} {what} × {self.n_items:,} items, {len(self):,} rows"
@@ -279,7 +279,7 @@ class Interactions(Described):
         return Fields.of(self.context, self.users) if self.context != USER else None
 
     @property
-    def user_U(self) -> NDArray[Any]:
+    def user_id_U(self) -> NDArray[Any]:
         """The id of the user of each context; a user may have several contexts."""
         if self.fields is None:
             return self.users.values
@@ -292,12 +292,12 @@ class Interactions(Described):
         return History(self.indptr_U1, self.items_E)
 
     @cached_property
-    def left_out(self) -> History:
+    def excluded(self) -> History:
         """The items that are neither drawn as negatives of a context nor recommended to it."""
-        return contexts.left_out(self.history, self.fields, self.seen_by)
+        return contexts.excluded(self.history, self.fields, self.seen_by)
 
     def subset(self, keep_E: NDArray[np.bool_], reason: str) -> Interactions:
-        """Return some rows; users and items that are left without a row lose their id."""
+        """Return some rows; users and items without a row are dropped, the others renumbered."""
         users_kept, users_E = np.unique(self.users_E[keep_E], return_inverse=True)
         items_kept, items_E = np.unique(self.items_E[keep_E], return_inverse=True)
         left_out = int((~keep_E).sum())
@@ -316,10 +316,10 @@ class Interactions(Described):
             time_E=None if self.time_E is None else self.time_E[keep_E],
             account=account,
         )
-        return self.lend_description(kept)
+        return self.copy_description_to(kept)
 
-    def lend_description(self, other: Interactions) -> Interactions:
-        """Return other rows with the features, the context and the dislikes of this data."""
+    def copy_description_to(self, other: Interactions) -> Interactions:
+        """Return other rows with this data's features, context and pairs that are not liked."""
         alike = replace(
             other,
             user_features=self.user_features,
@@ -327,20 +327,21 @@ class Interactions(Described):
             context=self.context,
             seen_by=self.seen_by,
         )
-        return self.lend_dislikes(alike)
+        return self.copy_not_liked_to(alike)
 
-    def lend_dislikes(self, other: Interactions) -> Interactions:
-        """Return other rows with what users do not like in this data."""
-        disliked = self.unliked
-        if disliked is None:
+    def copy_not_liked_to(self, other: Interactions) -> Interactions:
+        """Return other rows with the pairs of this data that are not liked."""
+        pairs = self.not_liked_by_id
+        if pairs is None:
             return other
-        placed = other.with_seen(disliked.users, disliked.items, disliked.time, disliked.neutral)
-        return replace(placed, unplaced=DislikedPairs.joined(other.unplaced, self.unplaced))
+        placed = other.with_seen(pairs.users, pairs.items, pairs.time, pairs.neutral)
+        elsewhere = NotLikedPairs.joined(other.not_liked_elsewhere, self.not_liked_elsewhere)
+        return replace(placed, not_liked_elsewhere=elsewhere)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of ids, pairs, weights, times and features; equal for equal data."""
+        """Return the SHA-256 of ids, pairs, weights, times, features, ``seen`` and ``seen_by``."""
         return fingerprint(self)
 
     def stats(self) -> dict[str, float]:
-        """Return the columns of the paper's Table 1."""
+        """Return users, items, interactions, density, and the share of the most popular 5 %."""
         return statistics(self)

@@ -37,7 +37,7 @@ def merge(one: Interactions, other: Interactions) -> Interactions:
         duplicates="last",
         account=RowAccount(read=n, kept=n),
     )
-    return other.lend_dislikes(one.lend_description(merged))
+    return other.copy_not_liked_to(one.copy_description_to(merged))
 
 
 def with_ids_of(rows: Interactions, other: Interactions) -> Interactions:
@@ -53,7 +53,7 @@ def with_ids_of(rows: Interactions, other: Interactions) -> Interactions:
         time_E=rows.time_E,
         account=rows.account,
     )
-    return rows.lend_description(same)
+    return rows.copy_description_to(same)
 
 
 def _union(

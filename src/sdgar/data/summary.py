@@ -25,7 +25,7 @@ def describe(data: Interactions) -> list[str]:
     for what, known in (("users", data.user_features), ("items", data.item_features)):
         features += "" if known is None else f" · {known.n_features:,} features of {what}"
     lines = [
-        f"Interactions: {data.sizes()} ({100 * data.stats()['density']:.3f} % filled)",
+        f"Interactions: {data.size_text()} ({100 * data.stats()['density']:.3f} % filled)",
         data.account.sentence(),
         f"{times or 'no times'} · {weights or 'no weights'}{features}",
     ]
@@ -35,7 +35,7 @@ def describe(data: Interactions) -> list[str]:
 
 
 def fingerprint(data: Interactions) -> str:
-    """Return the SHA-256 of ids, pairs, weights, times and features; equal for equal data."""
+    """Return the SHA-256 of ids, pairs, weights, times, features, ``seen`` and ``seen_by``."""
     digest = hashlib.sha256()
     for ids in (data.users, data.items):
         digest.update(ids.kind.encode())
@@ -58,7 +58,7 @@ def fingerprint(data: Interactions) -> str:
 
 
 def statistics(data: Interactions) -> dict[str, float]:
-    """Return the columns of the paper's Table 1."""
+    """Return users, items, interactions, density, and the share of rows on the top 5 % of items."""
     per_item = np.bincount(data.items_E, minlength=data.n_items)
     top = -(-data.n_items // 20)
     return {

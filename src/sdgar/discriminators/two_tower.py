@@ -84,7 +84,7 @@ class TwoTower(Vectors):
 
     def prepare(self, data: Interactions) -> None:
         """Take the features of users and items."""
-        self.of_users.prepare(data.user_features, data.user_U)
+        self.of_users.prepare(data.user_features, data.user_id_U)
         self.of_items.prepare(data.item_features, data.items.values)
 
     def rows(self, users_B: Tensor, items_BN: Tensor) -> Picks:

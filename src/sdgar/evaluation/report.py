@@ -178,7 +178,7 @@ def evaluate(
 ) -> Report:
     """Rank the whole catalogue for every held-out user and measure the lists.
 
-    ``seen`` are the items left out of a user's list, as ``held_out.left_out`` returns them: the
+    ``seen`` are the items left out of a user's list, as ``held_out.excluded`` returns them: the
     training items, and the validation items too when the model was trained on them. Without
     ``metrics``, all metrics of accuracy are measured at all ``ks``; metrics beyond accuracy need
     what is ``known`` of users and items. ``blocked_I`` are items that are not ranked for anyone.

@@ -68,7 +68,7 @@ def _task(
         _require_rows("seen", seen)
         known = history_of(seen, model.users, model.items)
     held_out = HeldOut.of(test, model)
-    return model, held_out, held_out.left_out(model, known)
+    return model, held_out, held_out.excluded(model, known)
 
 
 def measured(

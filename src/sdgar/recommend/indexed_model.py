@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
-from sdgar.data.contexts import Fields, left_out
+from sdgar.data.contexts import Fields, excluded
 from sdgar.data.history import History
 from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
@@ -120,7 +120,7 @@ class IndexedModel:
     @cached_property
     def known(self) -> History:
         """The items that lists leave out: positive ones, and seen ones that are not positive."""
-        return left_out(self.history.union(self.saved.seen), self.fields, self.seen_by)
+        return excluded(self.history.union(self.saved.seen), self.fields, self.seen_by)
 
     def queries_of(
         self, users: Raw | None = None, histories: Histories | None = None, *, fallback: str
@@ -176,7 +176,7 @@ class IndexedModel:
                 return Queries(self.model, self.known, columns, index_T, self.history)
             rows = rows.subset(known_U[rows.users_E], "unknown_items")
         folded, new = self.folded(rows, skip_unknown=fallback != "error")
-        return Queries(folded, new.union(self.unliked(rows)[0]), columns, index_T, new)
+        return Queries(folded, new.union(self.not_liked_of(rows)[0]), columns, index_T, new)
 
     def folded(self, rows: Interactions, *, skip_unknown: bool) -> tuple[Model, History]:
         """Return a model for the new users of these rows, and their items."""
@@ -194,11 +194,11 @@ class IndexedModel:
             raise no_rule(self.saved)
         return self.model.fold_in(NewContexts(new, in_order(rows, self.items))), new
 
-    def unliked(self, rows: Interactions) -> tuple[History | None, NDArray[np.bool_] | None]:
+    def not_liked_of(self, rows: Interactions) -> tuple[History | None, NDArray[np.bool_] | None]:
         """Return the seen items of new users that are not positive, and which are neutral."""
-        if rows.unliked is None:
+        if rows.not_liked_by_id is None:
             return None, None
-        pairs, neutral_E = rows.unliked.pairs(rows.users, self.items)
+        pairs, neutral_E = rows.not_liked_by_id.pairs(rows.users, self.items)
         users_E, items_E = np.divmod(pairs, len(self.items))
         seen = History.of_pairs(users_E, items_E, rows.n_users)
         return seen, neutral_E if neutral_E.any() else None

@@ -32,7 +32,7 @@ def with_new_users(model: IndexedModel, histories: Histories, *, skip_unknown: b
     """Return a model of new users alone; see ``Recommender.fold_in``."""
     rows = rows_of(histories)
     folded, new = model.folded(rows, skip_unknown=skip_unknown)
-    seen, neutral_E = model.unliked(rows)
+    seen, neutral_E = model.not_liked_of(rows)
     about = {**model.about, "context": list(USER), "folded_in": True}
     return Artifact(folded, rows.users, model.items, new, about, seen, neutral_E, model.cold_I)
 
@@ -58,19 +58,19 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
     everyone_U, every_I = np.arange(len(users)), np.arange(n_items)
     before = pairs(saved.history.rows(old_U), every_I, everyone_U)
     liked = pairs(rows.history, item_I, of_row_U)
-    unliked = disliked = before[:0]
-    if rows.unliked is not None:
-        unliked, neutral_E = rows.unliked.pairs(users, saved.items)
-        disliked = unliked[~neutral_E]
-    new, gone = np.setdiff1d(liked, before), np.intersect1d(before, unliked)
+    not_liked = disliked = before[:0]
+    if rows.not_liked_by_id is not None:
+        not_liked, neutral_E = rows.not_liked_by_id.pairs(users, saved.items)
+        disliked = not_liked[~neutral_E]
+    new, gone = np.setdiff1d(liked, before), np.intersect1d(before, not_liked)
     history = _history(np.setdiff1d(np.union1d(before, new), gone), n_items, len(users))
     seen, neutral = (
         before[:0] if known is None else pairs(known.rows(old_U), every_I, everyone_U)
         for known in (saved.seen, saved.neutral)
     )
-    seen = np.setdiff1d(np.union1d(seen, unliked), liked)
+    seen = np.setdiff1d(np.union1d(seen, not_liked), liked)
     # The feedback of the events is newer than that of the model.
-    neutral_E = np.isin(seen, np.setdiff1d(np.union1d(neutral, unliked), disliked))
+    neutral_E = np.isin(seen, np.setdiff1d(np.union1d(neutral, not_liked), disliked))
 
     changed_U = np.bincount(np.append(new, gone) // n_items, minlength=len(users)) > 0
     rule, at_U = saved.model.rule, old_U.copy()
@@ -108,8 +108,8 @@ def with_rows_of(data: Interactions, saved: Artifact) -> Interactions:
     old, n_items = saved.history, len(saved.items)
     rows = history_of(data, saved.users, saved.items)
     known = rows.users_E * n_items + rows.items_E
-    if data.unliked is not None:
-        known = np.append(known, data.unliked.pairs(saved.users, saved.items)[0])
+    if data.not_liked_by_id is not None:
+        known = np.append(known, data.not_liked_by_id.pairs(saved.users, saved.items)[0])
     lacking_E = ~np.isin(old.users_E * n_items + old.items_E, known)
     if not lacking_E.any():
         return _with_seen_of(data, saved)

@@ -149,7 +149,7 @@ def train_on_shards(
     training = sharded.training
     with progress.training(
         recipe_of(estimator).name,
-        shards.sizes(),
+        shards.size_text(),
         training.options.epochs,
         metric=training.options.metric,
         verbose=verbose,

@@ -80,7 +80,7 @@ class Solver(Computed):
         require_learnable(train)
         require_features_used(self, train)
         how = f"computing {self._spec.name} by {self._spec.computed_by}"
-        progress.report(f"{how} from {train.sizes()}", verbose=verbose)
+        progress.report(f"{how} from {train.size_text()}", verbose=verbose)
         with cores.torch_threads():
             model = self._solve(train, device=choose_device(self.device))
         return model, {"computed_by": self._spec.computed_by}

@@ -106,7 +106,7 @@ def _shown(run: Training, how: Fit) -> Iterator[None]:
     """Show the progress of a run while it trains."""
     with progress.training(
         run.recipe.name,
-        how.rows.sizes(),
+        how.rows.size_text(),
         run.options.epochs,
         metric=run.options.metric,
         verbose=how.verbose,
@@ -126,7 +126,7 @@ def _validated(run: Training, how: Fit) -> tuple[Trained, Interactions]:
             part = splits.validation(train, seed=run.seed, most_users=VALID_USERS)
             return _chosen(run, part.train, part.held_out, refit_on=train), train
     held_out = HeldOut.of(valid, train)
-    warn_of_known(held_out, held_out.left_out(train))
+    warn_of_known(held_out, held_out.excluded(train))
     again = merge(train, valid) if how.refit else None
     with _shown(run, how):
         return _chosen(run, train, valid, refit_on=again), again or train
@@ -145,7 +145,7 @@ def _chosen(
     held_out = HeldOut.of(valid, train).sample(VALID_USERS, seed=run.seed)
     memory = run.remember(train)
     chosen = run.one_pass("choose", train, options, held_out, memory)
-    seen = held_out.left_out(train)
+    seen = held_out.excluded(train)
     weight, means = run.weight_of(chosen.model.model(), memory, held_out, seen)
     if refit_on is None:
         return run.done(chosen, chosen, means, memory, weight)
@@ -172,7 +172,7 @@ def _joined(
     memory = run.remember(first)
     half = replace(options, epochs=options.half)
     chosen = run.one_pass("choose", first, half, held_out, memory, hand_on=True)
-    seen = held_out.left_out(first)
+    seen = held_out.excluded(first)
     weight, means = run.weight_of(chosen.model.model(), memory, held_out, seen)
     kept = run.one_pass("final", everything, options, None, after=chosen)
     memory = run.remember(everything) if weight else None

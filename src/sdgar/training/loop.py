@@ -209,7 +209,7 @@ class Training:
             options,
             n_rows=len(data),
             held_out=held_out,
-            seen=data.history if held_out is None else held_out.left_out(data),
+            seen=data.history if held_out is None else held_out.excluded(data),
             memory=memory,
             after=after,
             hand_on=hand_on,

@@ -249,7 +249,7 @@ def evidence_of(
         return so_far
     held_out = HeldOut.of(rows.subset(new_E, "rows that the earlier model has"), before)
     held_out = held_out.sample(_MOST_USERS, seed=0)
-    seen = held_out.left_out(before)
+    seen = held_out.excluded(before)
     values = WeightSearch(before.factors, item_memory, held_out, seen, metric).values(WEIGHTS)
     return so_far.and_then(WeightEvidence.of(metric, np.stack([values[w] for w in TRIED], axis=1)))
 

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sdgar.data import contexts
-from sdgar.data.feedback import DislikedPairs
+from sdgar.data.feedback import NotLikedPairs
 from sdgar.data.ids import Ids, int_overflow
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, ReadOptions
@@ -77,15 +77,15 @@ def to_interactions(
     pairs = pl.DataFrame(held | ({"time": rated["time_us"]} if columns.time else {})).drop_nulls()
     seen_us = pairs["time"].to_numpy() if columns.time else None
     users_E, items_E, neutral_E = (pairs[n].to_numpy() for n in ("user", "item", "neutral"))
-    disliked = DislikedPairs(users_E, items_E, seen_us, neutral_E)
+    disliked = NotLikedPairs(users_E, items_E, seen_us, neutral_E)
     if made.fields is not None:  # what one context of a user has seen, all of theirs have
-        ids, first = np.unique(made.user_U, return_index=True)
+        ids, first = np.unique(made.user_id_U, return_index=True)
         place = Ids(ids).index_of(disliked.users)
         disliked = disliked.where(place >= 0)
         disliked = replace(disliked, users=made.users.at(first[place[place >= 0]]))
     lost = made.items.index_of(disliked.items) < 0
     made = made.with_seen(disliked.users, disliked.items, disliked.time, disliked.neutral)
-    return replace(made, unplaced=disliked.where(lost)) if lost.any() else made
+    return replace(made, not_liked_elsewhere=disliked.where(lost)) if lost.any() else made
 
 
 def as_held(ids: pl.Series, kind: str) -> pl.Series:

@@ -75,7 +75,7 @@ def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interac
     )
     data = loaded.interactions
     report(f"columns: {loaded.columns.sentence()}", verbose=verbose)
-    report(f"rows: {data.account.sentence()}; {data.sizes()}", verbose=verbose)
+    report(f"rows: {data.account.sentence()}; {data.size_text()}", verbose=verbose)
     for what, sentence in loaded.facts.items():
         report(f"{what}: {sentence}", verbose=verbose)
     for note in loaded.notes:

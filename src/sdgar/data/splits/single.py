@@ -43,16 +43,16 @@ class Split(Described):
         """Yield the training rows and the held-out rows, for ``train, test = split(data)``."""
         return iter((self.train, self.held_out))
 
-    def sizes(self) -> str:
+    def size_text(self) -> str:
         """Return the number of rows of each part, in words."""
         folded = "" if self.histories is None else f"{len(self.histories):,} to fold in, "
         return f"{len(self.train):,} rows to train, {folded}{len(self.held_out):,} to test"
 
     def _lines(self) -> list[str]:
-        lines = [f"Split: {self.how}", f"train: {self.train.sizes()}"]
+        lines = [f"Split: {self.how}", f"train: {self.train.size_text()}"]
         if self.histories is not None:
-            lines.append(f"histories: {self.histories.sizes()}")
-        lines.append(f"held out: {self.held_out.sizes()}")
+            lines.append(f"histories: {self.histories.size_text()}")
+        lines.append(f"held out: {self.held_out.size_text()}")
         return lines + ([f"warning: {self.warning}"] if self.warning else [])
 
 
@@ -227,12 +227,12 @@ def parted(
 
 
 def seen_before(data: Interactions, moment: int) -> Interactions:
-    """Return the same rows with only the dislikes that were known before a moment."""
+    """Return the same rows with only the pairs of ``seen`` from before a moment."""
     pairs = data.seen_pairs
     if pairs is None or pairs.time is None:
-        return replace(data, unplaced=None)
+        return replace(data, not_liked_elsewhere=None)
     early = pairs.where(pairs.time < moment)
-    bare = replace(data, seen=None, seen_time_E=None, seen_neutral_E=None, unplaced=None)
+    bare = replace(data, seen=None, seen_time_E=None, seen_neutral_E=None, not_liked_elsewhere=None)
     return bare.with_seen_pairs(early.users, early.items, early.time, early.neutral)
 
 

@@ -48,7 +48,7 @@ def known_of(data: Interactions) -> Known:
     """Lay out the known positives, with a bit for each pair or a filter of 16 bits or more."""
     from sdgar.kernels.numba.known import Known, fill
 
-    seen = data.left_out
+    seen = data.excluded
     items_E, positive_E = map(np.ascontiguousarray, (seen.items_E, data.items_E))
     pairs = (len(seen.indptr_U1) - 1) * data.n_items
     if pairs <= _BITS_OF_PAIRS * len(items_E):

@@ -254,7 +254,7 @@ def tune(
     if rows.test:
         elsewhere, _ = read_events(screen, "test", rows.test, reading)
         held_out = HeldOut.of(elsewhere, data)
-        warn_of_known(held_out, held_out.left_out(data))
+        warn_of_known(held_out, held_out.excluded(data))
     elif rows.split != "none":
         data = split_off(screen, data, rows.split, seed).train
     valid = read_events(screen, "valid", rows.valid, reading)[0] if rows.valid else None

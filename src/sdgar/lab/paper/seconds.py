@@ -98,7 +98,7 @@ def _drawing(made: System, data: Interactions, device: torch.device) -> Callable
     users_E = torch.from_numpy(data.users_E).to(device)
     items_E = torch.from_numpy(data.items_E).to(device).long()
     rows_E1 = torch.arange(len(items_E), device=device)[:, None]
-    known = KnownItems(data.left_out, data.n_items, device)
+    known = KnownItems(data.excluded, data.n_items, device)
 
     def draw(epoch: int) -> object:
         draws = Draws(0, Stream.NEGATIVES, epoch, rows_E1)

@@ -118,7 +118,7 @@ def info(
 def _print(screen: Screen, shards: Shards, address: str | None) -> None:
     about = shards.described.about
     rows_S = shards.rows_S
-    screen.say("data", f"{address or shards.folder}: {shards.sizes()}")
+    screen.say("data", f"{address or shards.folder}: {shards.size_text()}")
     screen.say("shards", f"{rows_S.min():,} to {rows_S.max():,} rows each")
     screen.say("rows", shards.account.sentence())
     times = "with times" if shards.has_times else "without times"
@@ -175,12 +175,12 @@ class SplitShards:
 
         screen = Screen(as_json=as_json)
         shards = Shards.open(folder)
-        screen.say("data", f"{folder}: {shards.sizes()}")
+        screen.say("data", f"{folder}: {shards.size_text()}")
         train, test, how = split_shards(
             shards, out, rule, seed=seed, share=share, overwrite=overwrite
         )
         for part in (train, test):
-            screen.say("saved", f"{remote.seen_as(part.folder)}: {part.sizes()}")
+            screen.say("saved", f"{remote.seen_as(part.folder)}: {part.size_text()}")
         screen.say("split", how)
         sizes = {"train": len(train), "test": len(test)}
         screen.result(sizes | {"how": how, "out": remote.deliver(out)})

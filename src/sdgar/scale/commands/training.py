@@ -135,7 +135,7 @@ def _lead(
 
     assert job.shards is not None
     rows = cast("Interactions", shards)
-    screen.say("data", f"{Path(job.files[0]).name}: {shards.sizes()}")
+    screen.say("data", f"{Path(job.files[0]).name}: {shards.size_text()}")
     print_system(screen, estimator, rows)
     together = job.shards["together"]
     needs, several = ram_needs(estimator, shards, together), workers.count > 1

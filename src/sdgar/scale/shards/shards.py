@@ -227,7 +227,7 @@ class Shards(printed.Described):
         own = sum(path.stat().st_size for path in manifests)
         return own + sum(int(file["bytes"]) for files in arrays for file in files)
 
-    def sizes(self) -> str:
+    def size_text(self) -> str:
         """Return the size of the data in words."""
         return (
             f"{self.n_users:,} users × {self.n_items:,} items, {self.n_rows:,} rows in "
@@ -237,7 +237,7 @@ class Shards(printed.Described):
     def _lines(self) -> list[str]:
         times = "times" if self.has_times else "no times"
         weights = "weights" if self.has_weights else "no weights"
-        return [f"Shards: {self.sizes()}", self.account.sentence(), f"{times} · {weights}"]
+        return [f"Shards: {self.size_text()}", self.account.sentence(), f"{times} · {weights}"]
 
 
 def start_of_users(shards: Shards) -> NDArray[np.int64]:
