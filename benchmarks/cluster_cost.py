@@ -23,7 +23,7 @@ from typing import Any
 
 from common import REPORTS, options_of, write_report
 from sdgar.maths.neighbours import least_memory, system_bytes
-from sdgar.training.memory import WEIGHTS
+from sdgar.training.item_memory import WEIGHTS
 
 GIB = 2.0**30
 PARTS = {

@@ -53,7 +53,7 @@ from sdgar.models.sum import weighted_sum
 from sdgar.ranking.topk import top_k
 from sdgar.systems.neighbours import LocalEASE
 from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.training.memory import WEIGHTS, Memory
+from sdgar.training.item_memory import WEIGHTS, ItemMemorySolver, WeightSearch
 
 METRIC, K = "ndcg@50", 50
 FOLDERS = {"citeulike": "citeulike-t", "gowalla": "gowalla", "movies": "amazon-movies"}
@@ -154,9 +154,9 @@ def _worth(data: Interactions, held: Interactions, *, quick: bool) -> dict[str, 
             best = max(by_weight, key=lambda w: by_weight[w])
             found[name][value] = {"memory": float(of(memory).mean()), "both": by_weight[best],
                                   "weight": best}  # fmt: skip
-    usual = Memory(Neighbourhoods(**USUAL), None)  # type: ignore[arg-type]
-    memory = usual.of(data, DEVICE)
-    weight = usual.chosen(vectors, memory, held_out, seen, METRIC)
+    usual = ItemMemorySolver(Neighbourhoods(**USUAL), None)  # type: ignore[arg-type]
+    memory = usual.solve(data, DEVICE)
+    weight = WeightSearch(vectors, memory, held_out, seen, METRIC).chosen(WEIGHTS)
     both = weighted_sum(vectors, memory, weight)
     found["chosen"] = weight
     found["weights"] = {w: float(of(weighted_sum(vectors, memory, w)).mean()) for w in WEIGHTS}

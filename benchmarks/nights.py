@@ -47,7 +47,7 @@ from sdgar.systems.names import SYSTEMS
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.fitting import Fit
-from sdgar.training.memory import TRIED as TRIED_WEIGHTS
+from sdgar.training.item_memory import TRIED as TRIED_WEIGHTS
 
 METRIC, K = "ndcg@50", 50
 SUM = "sum of ndcg@50"

@@ -23,7 +23,7 @@ from sdgar.models.sum import Sum, weighted_sum
 from sdgar.ranking.blocks import Blocks
 from sdgar.systems.recipe import recipe_of
 from sdgar.training.fitting import Fit
-from sdgar.training.memory import WEIGHTS, Memory, WeightSearch
+from sdgar.training.item_memory import WEIGHTS, ItemMemorySolver, WeightSearch
 
 QUICK = {
     "dim": 8,
@@ -101,7 +101,7 @@ def test_the_memory_s_part_of_a_new_user_is_that_of_a_known_one(fitted):
 
 def test_the_smallest_weight_with_nine_tenths_of_the_best_gain_is_chosen(demo):
     part = splits.validation(demo.train, seed=0)
-    weights = Memory(RULE, None).of(part.train, torch.device("cpu"))
+    weights = ItemMemorySolver(RULE, None).solve(part.train, torch.device("cpu"))
     held_out = HeldOut.of(part.held_out, part.train)
     n_users, n_items = part.train.n_users, part.train.n_items
     nothing = popularity(History(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int32)), n_items)

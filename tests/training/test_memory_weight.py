@@ -19,7 +19,7 @@ from sdgar.recommend.recommender import Recommender, load
 from sdgar.systems.recipe import recipe_of
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.fitting import Fit
-from sdgar.training.memory import TRIED, WeightEvidence, evidence_of
+from sdgar.training.item_memory import TRIED, WeightEvidence, evidence_with_new_rows
 
 SHORT = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 3, "sampler__states": 4}
 SHORT |= {"warm_start__epochs": 1, "warm_start__rate": 1e-9}
@@ -49,14 +49,14 @@ values = st.integers(1, 15).flatmap(
 @given(st.lists(values, min_size=1, max_size=3), st.sampled_from(TRIED))
 def test_nights_add_up_to_what_all_users_say_together(nights, weight):
     together = WeightEvidence.read({}, METRIC)
-    assert together.instead_of(weight) == weight
+    assert together.better_weight(weight) == weight
     for value_UW in nights:
-        together = together.and_then(WeightEvidence.of(METRIC, value_UW))
+        together = together.plus(WeightEvidence.of(METRIC, value_UW))
     whole = np.concatenate(nights)
     gain = whole - whole[:, [TRIED.index(weight)]]
     edge = gain.mean(axis=0).max() - gain[:, gain.mean(axis=0).argmax()].std() / len(whole) ** 0.5
     if abs(edge) > 1e-9:
-        assert together.instead_of(weight) == chosen(whole, weight)
+        assert together.better_weight(weight) == chosen(whole, weight)
     again = WeightEvidence.read(
         {"further": json.loads(json.dumps({"evidence": together.as_dict()}))}, METRIC
     )
@@ -71,8 +71,8 @@ def test_evidence_by_another_metric_does_not_count():
         assert WeightEvidence.read({"further": {"evidence": reported | other}}, METRIC).users == 0
     assert WeightEvidence.read({"further": {"times": 3}}, METRIC).users == 0
     many = WeightEvidence.of(METRIC, np.tile([0.0, *[1.0] * (len(TRIED) - 1)], (12, 1)))
-    assert many.instead_of(0.0) == 0.5
-    assert many.instead_of(3.0) == 3.0  # a weight that was given, and is none of those tried
+    assert many.better_weight(0.0) == 0.5
+    assert many.better_weight(3.0) == 3.0  # a weight that was given, and is none of those tried
 
 
 @pytest.fixture(scope="module")
@@ -135,18 +135,21 @@ def test_later_nights_count_with_those_before_them(data, before, tmp_path):
     one = continued(rows, before).recommender_
     saved = load(one.save(tmp_path / "model"))
     memory = recipe_of(SDSoftmax(**SHORT)).item_memory(rows)
-    assert evidence_of(saved, rows, memory, METRIC).as_dict() == one.about["further"]["evidence"]
+    assert (
+        evidence_with_new_rows(saved, rows, memory, METRIC).as_dict()
+        == one.about["further"]["evidence"]
+    )
     more = with_favourites(rows, saved.model.first.score_all(everyone))
-    both = evidence_of(saved, more, memory, METRIC)
+    both = evidence_with_new_rows(saved, more, memory, METRIC)
     assert both.users == 2 * data.n_users
     forgetful = saved.with_model(saved.model, {**saved.about, "further": {}})
-    alone = evidence_of(forgetful, more, memory, METRIC)
+    alone = evidence_with_new_rows(forgetful, more, memory, METRIC)
     np.testing.assert_allclose(both.sum_W, alone.sum_W + one.about["further"]["evidence"]["sum"])
-    other = evidence_of(saved, more, memory, "recall@20")
+    other = evidence_with_new_rows(saved, more, memory, "recall@20")
     assert other.users == data.n_users
 
 
 def test_users_unknown_to_the_earlier_model_are_not_evaluated(data, before):
     rows = merge(data, Interactions.from_arrays([10**6, 10**6], data.items.values[:2]))
     memory = recipe_of(SDSoftmax(**SHORT)).item_memory(rows)
-    assert evidence_of(before, rows, memory, METRIC).users == 0
+    assert evidence_with_new_rows(before, rows, memory, METRIC).users == 0

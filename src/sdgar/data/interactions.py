@@ -179,7 +179,7 @@ class Interactions(Described):
     ) -> Interactions:
         """Return the same rows with pairs by index whose feedback is not positive.
 
-        An index of -1 stands for a user or item without a row. A pair with a neutral row is neutral.
+        An index of -1 marks a user or item without a row. A pair with a neutral row is neutral.
         """
         pairs = NotLikedPairs.of(users_E, items_E, time, neutral)
         known = (users_E >= 0) & (items_E >= 0)

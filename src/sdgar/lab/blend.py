@@ -25,7 +25,7 @@ from sdgar.recommend.recommender import Recommender
 from sdgar.settings import METRIC
 from sdgar.systems.base import Estimator
 from sdgar.systems.make import estimator_from_params
-from sdgar.training.memory import WeightSearch
+from sdgar.training.item_memory import WeightSearch
 
 MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """The weights that are tried, in units of the ratio of the two standard deviations."""

@@ -284,7 +284,7 @@ class ShardedTraining:
             return None
         before = time.perf_counter()
         if self._how.work is None:
-            found = memory.of(ShardBlocks(shards, shards.n_shards)[0], _CPU)
+            found = memory.solve(ShardBlocks(shards, shards.n_shards)[0], _CPU)
         else:
             ram, taken = self._how.ram, shards.n_rows * _ROW_BYTES + allocated_bytes()
             left = max(int(_FOR_ARRAYS * ram) - taken, ram // 4)

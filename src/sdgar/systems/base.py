@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sdgar.models.model import Model
     from sdgar.recommend.recommender import Recommender
     from sdgar.training.fitting import Fit
-    from sdgar.training.memory import Memory
+    from sdgar.training.item_memory import ItemMemorySolver
     from sdgar.training.records import FitOptions, OnPhase, Trained
 
 _Class = TypeVar("_Class", bound=type)
@@ -225,7 +225,7 @@ class Estimator(Parameters, RecommenderMethods, Described):
         """Return how long the model trains and when it is evaluated; None without epochs."""
         return None
 
-    def _item_memory(self, data: Interactions) -> Memory | None:
+    def _item_memory(self, data: Interactions) -> ItemMemorySolver | None:
         """Return how the item memory is made that is added to the model; None without one."""
         return None
 

@@ -37,7 +37,7 @@ from sdgar.systems.sdsoftmax import SDSoftmax
 if TYPE_CHECKING:
     from typing import Self
 
-    from sdgar.training.memory import Memory
+    from sdgar.training.item_memory import ItemMemorySolver
     from sdgar.training.records import FitOptions
 
 _LIKE = {"cosine": "sdsoftmax", "metric": "cml"}
@@ -258,7 +258,7 @@ class Composed(Learner):
         """Return the settings of the loop, with nothing left to a rule."""
         return Learner._loop(self._changed(**self._defaults_of_twin({})))
 
-    def _item_memory(self, data: Interactions) -> Memory | None:
+    def _item_memory(self, data: Interactions) -> ItemMemorySolver | None:
         """Return how the item memory is made, by default as in the named system."""
         twin = self._twin()
         none = self.item_memory.weight is None and (

@@ -32,7 +32,7 @@ from sdgar.systems.recipe import Recipe, SystemSpec
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.training.fitting import Fit
-    from sdgar.training.memory import Memory
+    from sdgar.training.item_memory import ItemMemorySolver
     from sdgar.training.records import FitOptions, Trained
 
 CPU = torch.device("cpu")
@@ -184,17 +184,17 @@ class Learner(Estimator):
             recommends=recommends,
         )
 
-    def _item_memory(self, data: Interactions) -> Memory | None:
+    def _item_memory(self, data: Interactions) -> ItemMemorySolver | None:
         """Return how the item memory is made that is added to the trained model, if there is one.
 
         Contexts of several fields have histories that are too short for an item memory; it is only
         added to them if its weight is given.
         """
-        from sdgar.training.memory import Memory
+        from sdgar.training.item_memory import ItemMemorySolver
 
         given, neighbours = self.item_memory, self._settled(data).item_memory.neighbours
         weight = None if given.weight is None else not_negative("item_memory", given.weight)
-        memory = Memory.for_vectors(data, weight, neighbours=neighbours, l2=given.l2)
+        memory = ItemMemorySolver.for_vectors(data, weight, neighbours=neighbours, l2=given.l2)
         left_out = weight == 0 or (weight is None and data.fields is not None)
         return None if left_out else memory
 

@@ -80,7 +80,7 @@ class Quick(Solver):
 
     def _solve(self, data: Interactions, *, device: torch.device) -> Model:
         """Sweep, then solve for the item-item weights."""
-        from sdgar.training.memory import Memory
+        from sdgar.training.item_memory import ItemMemorySolver
 
         dim, seed = at_least("dim", self.dim, 1), check_seed(self.seed)
         require_memory(self._spec.name, 4 * 4 * (data.n_users + data.n_items) * dim, device)
@@ -89,5 +89,5 @@ class Quick(Solver):
         vectors = made.learned().copied().model()
         how = self._settled(data).item_memory
         weight = not_negative("item_memory", how.weight)
-        memory = Memory.for_vectors(data, weight, neighbours=how.neighbours, l2=how.l2)
-        return weighted_sum(vectors, memory.of(data, device) if weight else None, weight)
+        memory = ItemMemorySolver.for_vectors(data, weight, neighbours=how.neighbours, l2=how.l2)
+        return weighted_sum(vectors, memory.solve(data, device) if weight else None, weight)

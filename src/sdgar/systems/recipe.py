@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sdgar.systems.base import Estimator
     from sdgar.systems.defaults import Space
     from sdgar.training.fitting import Fit
-    from sdgar.training.memory import Memory
+    from sdgar.training.item_memory import ItemMemorySolver
     from sdgar.training.records import FitOptions, Trained
 
 
@@ -139,7 +139,7 @@ class Recipe:
             if self.loop is not None:
                 tables_of(self.compose(some_rows(), seed=0, start=False))
 
-    def item_memory(self, data: Interactions) -> Memory | None:
+    def item_memory(self, data: Interactions) -> ItemMemorySolver | None:
         """Return how the item memory is made; None if there is to be none."""
         return self.estimator._item_memory(data)
 

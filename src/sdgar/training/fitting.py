@@ -22,8 +22,8 @@ from sdgar.settings import METRIC
 from sdgar.show import progress
 from sdgar.training import warm_start
 from sdgar.training.checkpoints import Checkpoints
+from sdgar.training.item_memory import evidence_with_new_rows
 from sdgar.training.loop import Training
-from sdgar.training.memory import evidence_of
 from sdgar.training.records import VALID_USERS, FitOptions, OnPhase, Phase, Trainable, Trained
 
 PAPER_EPOCHS = 75
@@ -182,7 +182,7 @@ def _joined(
 def fixed(run: Training, train: Interactions, phase: Phase = "final") -> Trained:
     """Train for exactly ``run.options.epochs``; nothing is held out."""
     fitted = run.one_pass(phase, train, run.options, None)
-    weight = 0.0 if run.memory is None else run.memory.usual
+    weight = 0.0 if run.memory is None else run.memory.weight_or_default
     memory = run.remember(train) if weight else None
     return run.done(fitted, fitted, {}, memory, weight)
 
@@ -231,7 +231,7 @@ def _warm(run: Training, how: Fit, measured: Trained | None) -> Trained:
 
     Known users and items keep their vectors, new ones are folded in, and a few epochs follow. The
     item memory is solved for again. Its weight stays as it was, unless the new rows prefer another
-    one (``training/memory.py``).
+    one (``training/item_memory.py``).
     """
     run.recipe = run.recipe.warm_started()
     before, options = how.before, run.recipe.loop
@@ -242,8 +242,8 @@ def _warm(run: Training, how: Fit, measured: Trained | None) -> Trained:
     times = warm_start.times_of(before.about) + 1
     about: dict[str, Any] = {"from": before.version, "times": times}
     if run.memory is not None and run.memory.weight is None:
-        found = evidence_of(before, how.rows, run.memory, run.options.metric)
-        weight = found.instead_of(warm_start.memory_of(before))
+        found = evidence_with_new_rows(before, how.rows, run.memory, run.options.metric)
+        weight = found.better_weight(warm_start.memory_of(before))
         run.memory = replace(run.memory, weight=measured.memory if measured else weight)
         about |= {"evidence": found.as_dict()} if found.users else {}
     with _shown(run, how):

@@ -28,7 +28,7 @@ from sdgar.models.scorers import AnyScorer
 from sdgar.models.sum import weighted_sum
 from sdgar.settings import KS
 from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.memory import WEIGHTS, Memory, WeightSearch
+from sdgar.training.item_memory import WEIGHTS, ItemMemorySolver, WeightSearch
 from sdgar.training.records import (
     EpochRecord,
     FitOptions,
@@ -153,7 +153,7 @@ class Training:
     """The function that is called after every epoch, if there is one."""
     checkpoints: Checkpoints | None = None
     """The checkpoints in which the run is kept, and from which it resumes."""
-    memory: Memory | None = None
+    memory: ItemMemorySolver | None = None
     """How the item memory is made that is added to the trained model, if there is one."""
     begin: Callable[[System, Interactions], None] | None = None
     """The function that sets a composed system to an earlier model, if training continues from
@@ -245,7 +245,7 @@ class Training:
             assert held_out is not None
             scorer: AnyScorer = model.scorer()
             if self.memory is not None and memory is not None:
-                scorer = weighted_sum(model.model(), memory, self.memory.usual)
+                scorer = weighted_sum(model.model(), memory, self.memory.weight_or_default)
             report = evaluate(scorer, held_out, seen=seen, ks=(options.k,))
             return report.means()[options.metric]
 
@@ -291,7 +291,7 @@ class Training:
         if self.memory is None:
             return None
         before = time.perf_counter()
-        found = self.memory.of(data, self.device)
+        found = self.memory.solve(data, self.device)
         self.memory_seconds += time.perf_counter() - before
         return found
 

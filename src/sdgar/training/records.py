@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sdgar.contracts import Learned, System
     from sdgar.data.interactions import Interactions
-    from sdgar.training.memory import Memory
+    from sdgar.training.item_memory import ItemMemorySolver
 
 Phase = Literal["choose", "final", "all"]
 """The name of a pass: it chooses the number of epochs, trains the model that is measured, or
@@ -53,7 +53,7 @@ class Trainable(Protocol):
         """Return the recipe by which training continues from an earlier model."""
         ...
 
-    def item_memory(self, data: Interactions) -> Memory | None:
+    def item_memory(self, data: Interactions) -> ItemMemorySolver | None:
         """Return how the item memory is made; None if there is to be none."""
         ...
 
