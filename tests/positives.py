@@ -7,7 +7,7 @@ import torch
 from sdgar.contracts import Positives, Score
 from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.static import KnownItems
+from sdgar.samplers.static import PairLookup
 
 
 def flat(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
@@ -32,5 +32,5 @@ def positives_of(
         rows_B = torch.arange(len(users_B), device=users_B.device)
     items_B = torch.zeros_like(users_B) if items_B is None else items_B
     draws = Draws(seed, Stream.NEGATIVES, epoch, rows_B[:, None])
-    known = KnownItems(data.history, data.n_items, users_B.device)
+    known = PairLookup(data.history, data.n_items, users_B.device)
     return Positives(users_B, items_B, score, draws, known)

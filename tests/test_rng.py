@@ -18,7 +18,7 @@ from sdgar.maths.rng import (
     philox,
     sort_keys,
     uniform,
-    uniform_line,
+    uniform_range,
 )
 
 ONES = 0xFFFFFFFF
@@ -139,7 +139,7 @@ def test_a_seed_that_is_no_64_bit_integer_is_refused(seed):
 
 def test_a_long_line_of_uniform_numbers_is_that_of_its_rows() -> None:
     first, last = 3, 3 + 2 * (1 << 16) + 5  # over several blocks
-    line = uniform_line(7, Stream.INIT_GENERATOR, first, last)
+    line = uniform_range(7, Stream.INIT_GENERATOR, first, last)
     np.testing.assert_array_equal(
         line, uniform(7, Stream.INIT_GENERATOR, 0, np.arange(first, last))
     )

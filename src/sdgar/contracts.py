@@ -4,10 +4,11 @@ Axis letters end a name, so that a silent broadcast is visible:
 
     B rows of a batch      N negatives of a row     E interactions
     U contexts (users)     I items                  D embedding
-    T held-out contexts    K length of a list, or states of the generator
+    T held-out contexts    X new contexts           K length of a list, or states of the generator
+    W weights              U1 one more than U       B1 a second axis of size 1
+    R rows of a table, or rows drawn again
 
-A context is what the paper calls c: with the default key it is the user. ``users_B``
-is an index into the table of contexts, nothing more.
+A context is what the paper calls c: by default the user. ``users_B`` indexes contexts.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Negatives:
     """The logarithm of Q(item | context) up to a constant of the row; None if the sampler does not
     know it."""
     tries_B: Tensor | None = None
-    """How many draws it took to find each negative, for objectives that weigh by rank; None if the
+    """How many draws it took to find each negative, for objectives that weight by rank; None if the
     sampler does not count."""
 
     def rows(self, part: slice | Tensor) -> Negatives:
@@ -121,7 +122,9 @@ class Sampler(Protocol):
     its parts go together: ``knows_log_q`` (whether its negatives carry log Q), ``counts_tries``
     (whether they carry the number of tries), ``most_negatives`` (how many it can give for one
     positive) and ``by_positive`` (whether they are searched for one positive, so that several
-    cannot share them). What a sampler does not state is found in the first batch.
+    cannot share them). What a sampler does not state is found in the first batch. Dislikes can be
+    mixed in if it has ``log_q_of``, log Q of any items. ``redraws_positives`` states that this is
+    of one draw, and that known positives are drawn again.
     """
 
     @property
@@ -205,8 +208,8 @@ class Discriminator(TensorScorer, Protocol):
 class Objective(Protocol):
     """An objective turns scores into one loss a row; it never reduces over rows.
 
-    An objective may state that it ``needs_log_q`` or ``needs_tries`` of the negatives, and that it
-    ``estimates_ranks`` from them, for which they must be drawn uniformly.
+    An objective may state that it ``needs_log_q`` or ``needs_tries`` of the negatives, or that it
+    ``needs_uniform_negatives``, because it estimates ranks from them.
     """
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
@@ -245,8 +248,8 @@ class System:
     batch_size: int
     """How many positives one step learns from."""
     l2: float
-    """The weight λ: half of it weighs the discriminator's penalty, for factorization the squared
-    norms."""
+    """The weight λ: half of it multiplies the discriminator's penalty, for factorization the
+    squared norms."""
     positives_per_visit: int = 1
     """How many positives P of a context share one pool of negatives; 1 gives each its own."""
     refit_every: int | None = None

@@ -1,6 +1,7 @@
 """Objectives turn scores into one loss a row; only the engine takes a mean.
 
-The functions at the end make the objectives that are known by a name (``sdgar.parts``).
+The functions at the end make the objectives that are known by a name (``sdgar.parts``). Eq. 4 and
+Proposition 2.3 are of the SD-GAR paper (Jin et al. 2020).
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ LEAST_TEMPERATURE, MOST_TEMPERATURE = 1e-3, 1e3
 """The range of temperatures that weights exp(f/T) can be computed with."""
 
 
-class Unweighted:
-    """The base class of losses that do not weigh the negatives of a row."""
+class NoImportanceWeights:
+    """The base class of losses that weight the negatives of a row equally."""
 
     __slots__ = ()
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
-        """Return None, as negatives are not weighed against each other."""
+        """Return None, as there are no weights."""
 
 
 @dataclass(frozen=True, slots=True)
-class PairwiseLogistic(Unweighted):
+class PairwiseLogistic(NoImportanceWeights):
     """Bayesian personalised ranking (Rendle et al. 2009), one value a row.
 
         l_b = mean_j softplus(-(s⁺_b - s_bj))
@@ -47,8 +48,8 @@ class PairwiseLogistic(Unweighted):
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic(Unweighted):
-    """Logistic loss with negatives that all count alike, one value a row.
+class Logistic(NoImportanceWeights):
+    """Logistic loss with equally weighted negatives, one value a row.
 
         l_b = ½ [softplus(-s⁺_b) + mean_j softplus(s_bj)]
 
@@ -68,8 +69,8 @@ class WeightedLogistic:
         l_b  = ½ [softplus(-s⁺_b) + Σ_j w_bj f_bj]
 
     over the accepted negatives j. With uniform proposals, T → 0 is dynamic negative sampling
-    and T → ∞ weighs all alike (Proposition 2.3); with held weights it is self-adversarial
-    sampling.
+    and T → ∞ weights all equally (Proposition 2.3); with ``hold_weights`` (no gradient through w)
+    it is self-adversarial sampling.
     """
 
     needs_log_q: ClassVar[bool] = True
@@ -93,7 +94,7 @@ class WeightedLogistic:
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> Tensor:
         """1 / Σ_j w_j²; 0 in a row without an accepted negative."""
-        return _effective(self.weights(neg_BN, negatives))
+        return _effective_negatives(self.weights(neg_BN, negatives))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,8 @@ class SampledSoftmax:
 
     over the n accepted negatives j; 0 for a row that has none. Ẑ estimates the sum over the items
     that are unknown to the context: neither the positive itself nor its other positives are in it,
-    so a positive is never pushed down by the loss of its neighbour. The gradient of log Ẑ weighs
-    the negatives by w_j ∝ exp(s_j - log Q(j|c)), so a constant of the row in log Q is no matter.
+    so no positive of a user is pushed down by the loss of another one. The gradient of log Ẑ has
+    weights w_j ∝ exp(s_j - log Q(j|c)), so a constant added to log Q within a row changes nothing.
     """
 
     needs_log_q: ClassVar[bool] = True
@@ -113,26 +114,26 @@ class SampledSoftmax:
     """The ratio ρ = τ⁺/τ of the temperatures of positives and negatives (Wu et al. 2024, BSL)."""
 
     def __post_init__(self) -> None:
-        """Raise if the ratio is none."""
+        """Raise unless rho is a positive, finite number."""
         if not 0 < self.rho < float("inf"):
             raise UsageError(f"rho must be a positive number, got {self.rho!r}.", code="bad_rho")
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
         """Return loss_B."""
-        a_BN, n_B = self._ratios(neg_BN, negatives), negatives.accepted_BN.sum(dim=1)
+        a_BN, n_B = self._log_ratios(neg_BN, negatives), negatives.accepted_BN.sum(dim=1)
         loss_B = a_BN.logsumexp(dim=1) - n_B.clamp(min=1).log() - pos_B / self.rho
         return torch.where(n_B > 0, loss_B, 0.0)
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> Tensor:
         """1 / Σ_j w_j²; 0 in a row without an accepted negative."""
-        return _effective(_weights(self._ratios(neg_BN, negatives), negatives))
+        return _effective_negatives(_weights(self._log_ratios(neg_BN, negatives), negatives))
 
-    def _ratios(self, neg_BN: Tensor, negatives: Negatives) -> Tensor:
+    def _log_ratios(self, neg_BN: Tensor, negatives: Negatives) -> Tensor:
         return _masked(neg_BN - _log_q(negatives), negatives)
 
 
 @dataclass(frozen=True, slots=True)
-class WarpHinge(Unweighted):
+class WarpHinge(NoImportanceWeights):
     """WARP (Weston et al. 2010) as LightFM computes it, one value a row.
 
         rank_b = ⌊(M - 1) / tries_b⌋,   M the number of items
@@ -144,7 +145,7 @@ class WarpHinge(Unweighted):
     """
 
     needs_tries: ClassVar[bool] = True
-    estimates_ranks: ClassVar[bool] = True
+    needs_uniform_negatives: ClassVar[bool] = True
     margin: float
     """The lead over a negative that a positive should have."""
     n_items: int
@@ -154,26 +155,26 @@ class WarpHinge(Unweighted):
         """Return loss_B."""
         if negatives.tries_B is None:
             raise UsageError(
-                "ranks by tries need a sampler that counts its tries, such as FirstViolation.",
+                "WARP needs the number of tries. Use a sampler that counts it: first-violation.",
                 code="no_tries",
             )
-        # In whole numbers, where a quotient cannot fall short of the integer that it is.
+        # Integer division: a float quotient could be rounded to just below the integer.
         rank_B = ((self.n_items - 1) // negatives.tries_B).clamp(min=1)
         return rank_B.to(pos_B.dtype).log() * _hardest_hinge(self.margin, pos_B, neg_BN, negatives)
 
 
 @dataclass(frozen=True, slots=True)
-class CmlHinge(Unweighted):
+class CmlHinge(NoImportanceWeights):
     """The loss of collaborative metric learning (Hsieh et al. 2017), one value a row.
 
         rank_b = ⌊M · share of the accepted j with margin + s_bj - s⁺_b > 0⌋
         l_b    = log(rank_b + 1) [margin + max_j s_bj - s⁺_b]₊
 
     over the accepted negatives j; 0 for a row that has none. Only the hardest of them gets a
-    gradient, as in the authors' code; the weight has none, as it moves in jumps.
+    gradient, as in the authors' code; the rank weight has none, because the rank is an integer.
     """
 
-    estimates_ranks: ClassVar[bool] = True
+    needs_uniform_negatives: ClassVar[bool] = True
     margin: float
     """The lead over a negative that a positive should have."""
     n_items: int
@@ -213,7 +214,7 @@ def _weights(a_BN: Tensor, negatives: Negatives) -> Tensor:
     return a_BN.softmax(dim=1) * negatives.accepted_BN
 
 
-def _effective(weight_BN: Tensor) -> Tensor:
+def _effective_negatives(weight_BN: Tensor) -> Tensor:
     square_B = weight_BN.square().sum(dim=1)
     return torch.where(square_B > 0, 1 / square_B.clamp(min=1e-12), 0.0)
 
@@ -224,7 +225,7 @@ def _mean_accepted(loss_BN: Tensor, negatives: Negatives) -> Tensor:
 
 
 def bpr(given: Ingredients) -> PairwiseLogistic:
-    """Return the loss by which a positive should score above a negative."""
+    """Return the BPR loss: each positive should score above its negatives."""
     return PairwiseLogistic()
 
 
@@ -236,22 +237,22 @@ def logistic(given: Ingredients) -> Logistic:
 def sdgar(
     given: Ingredients, *, temperature: float = 0.5, hold_weights: bool = False
 ) -> WeightedLogistic:
-    """Return the logistic loss, whose negatives have importance weights."""
+    """Return the SD-GAR loss: a logistic loss with importance-weighted negatives."""
     return WeightedLogistic(checked_temperature(temperature), hold_weights)
 
 
 def sdsoftmax(given: Ingredients, *, rho: float = 1.0) -> SampledSoftmax:
-    """Return the softmax over all items, whose sum is estimated from the negatives."""
+    """Return the sampled-softmax loss, whose sum over unknown items is estimated from negatives."""
     return SampledSoftmax(rho)
 
 
 def warp(given: Ingredients, *, margin: float = 1.0) -> WarpHinge:
-    """Return the hinge that is weighed by the positive's rank, estimated from its tries."""
+    """Return the WARP loss: a hinge weighted by the rank that the number of tries estimates."""
     return WarpHinge(not_negative("margin", margin), given.data.n_items)
 
 
 def cml(given: Ingredients, *, margin: float = 1.0) -> CmlHinge:
-    """Return the hinge that is weighed by the positive's rank, estimated from negatives."""
+    """Return the CML loss: a hinge weighted by the rank that the negatives estimate."""
     return CmlHinge(not_negative("margin", margin), given.data.n_items)
 
 

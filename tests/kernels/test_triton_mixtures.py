@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from sdgar.maths.rng import Draws, Stream, tail
+from sdgar.maths.rng import Draws, Stream, last_counter_word
 from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
 
@@ -43,7 +43,7 @@ def test_it_draws_the_same_items(generator, draws):
         addresses=users_B[:, None],
         slots=5 + torch.arange(9, device=DEVICE),
         seed=7,
-        tail=tail(Stream.GENERATOR_CONTEXTS, 3),
+        tail=last_counter_word(Stream.GENERATOR_CONTEXTS, 3),
     )
     assert torch.equal(drawn_BS, items_BS)
 

@@ -16,7 +16,7 @@ from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.closed_form import Frozen
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.dislikes import WithDislikes
-from sdgar.samplers.static import KnownItems, Popularity, Uniform
+from sdgar.samplers.static import PairLookup, Popularity, Uniform
 from sdgar.systems.recipe import recipe_of
 
 P = 0.3
@@ -46,7 +46,7 @@ def bases(data: Interactions) -> dict:
 def test_log_q_sums_to_one_and_is_what_is_drawn(name):
     data = rated()
     sampler = WithDislikes(bases(data)[name], data, P)
-    known = KnownItems(data.history, data.n_items, CPU)
+    known = PairLookup(data.history, data.n_items, CPU)
     users_U = torch.arange(data.n_users)
     items_UI = torch.arange(data.n_items).expand(data.n_users, -1)
     can_be_UI = ~known.contains(users_U[:, None].expand_as(items_UI), items_UI)

@@ -12,7 +12,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import ResourceError, UsageError
 from sdgar.samplers.nearest_items import INDEXES, NearestItems
-from sdgar.samplers.static import KnownItems
+from sdgar.samplers.static import PairLookup
 
 from ..positives import positives_of
 
@@ -61,7 +61,7 @@ def test_an_index_finds_most_of_them_and_says_how_many(index, least):
     hits = sum(len({*found[u]} & {*expected(data, model, u, 10)}) for u in range(data.n_users))
     assert recall == pytest.approx(hits / (10 * data.n_users))
     assert recall >= least
-    known = KnownItems(data.history, data.n_items, CPU)
+    known = PairLookup(data.history, data.n_items, CPU)
     users_UM = torch.arange(data.n_users)[:, None].expand(-1, 10)
     assert not known.contains(users_UM, sampler.best_UM.long()).any()
 

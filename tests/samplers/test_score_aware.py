@@ -11,7 +11,7 @@ from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream, below
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
-from sdgar.samplers.static import KnownItems
+from sdgar.samplers.static import PairLookup
 from sdgar.systems.bpr import BPR, DNS
 from sdgar.systems.hinges import WARP
 from sdgar.systems.recipe import recipe_of
@@ -31,7 +31,7 @@ def problem() -> Interactions:
 
 
 DATA = problem()
-KNOWN = KnownItems(DATA.history, DATA.n_items, CPU)
+KNOWN = PairLookup(DATA.history, DATA.n_items, CPU)
 SCORE_UI = torch.from_numpy(np.random.default_rng(4).integers(-3, 4, (USERS + 1, ITEMS))).float()
 """Whole numbers, so that there are many ties and no rounding."""
 

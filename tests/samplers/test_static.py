@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
-from sdgar.samplers.static import KnownItems, Popularity, PopularityMix
+from sdgar.samplers.static import PairLookup, Popularity, PopularityMix
 
 CPU = torch.device("cpu")
 
@@ -17,7 +17,7 @@ def test_the_nth_unknown_item_is_the_nth_of_the_complement(rows):
     # Item ids are kept as they are by giving every item to a sixth user.
     everything = [(5, i) for i in range(13)]
     data = Interactions.from_arrays(*map(list, zip(*rows, *everything, strict=True)))
-    known = KnownItems(data.history, data.n_items, CPU)
+    known = PairLookup(data.history, data.n_items, CPU)
     for user in range(data.n_users):
         mine = set(data.history.of(user).tolist())
         complement = [i for i in range(13) if i not in mine]

@@ -18,7 +18,7 @@ from sdgar.engines.visits import GroupedRows, Visits
 from sdgar.maths import optimizers
 from sdgar.maths.optimizers import moments, take_moments
 from sdgar.maths.rng import Draws, Stream, torch_seed
-from sdgar.samplers.static import KnownItems
+from sdgar.samplers.static import PairLookup
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -56,7 +56,7 @@ class EagerEngine:
         self._items_E = torch.from_numpy(data.items_E).to(device).long()
         weight_E = host.scaled_weights(data)
         self._weight_E = None if weight_E is None else torch.from_numpy(weight_E).to(device)
-        self._known = KnownItems(data.excluded, data.n_items, device)
+        self._known = PairLookup(data.excluded, data.n_items, device)
         together_E = getattr(self._model, "together_E", None)
         self._order: Visits | GroupedRows
         if together_E is None or system.positives_per_visit > 1:

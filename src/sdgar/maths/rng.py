@@ -1,6 +1,6 @@
-"""Random numbers by address, from one seed and named streams: Philox4x32-10 (Salmon et al. 2011).
+"""Counter-based random numbers (Philox4x32-10, Salmon et al. 2011): each has an address.
 
-Every random number is a pure function of (seed, stream, epoch, row, slot):
+Each is computed directly from its address (seed, stream, epoch, row, slot):
 
     words = philox(key = seed, counter = (row, slot, stream | epoch))
 
@@ -39,7 +39,7 @@ _MANY = 1 << 17
 
 
 class Stream(IntEnum):
-    """The use of a random number: each has its own stream, so a new sampler moves no split."""
+    """The uses of random numbers: separate streams, so that a new sampler changes no split."""
 
     INIT_CONTEXT = 0
     INIT_ITEM = 1
@@ -52,19 +52,19 @@ class Stream(IntEnum):
     INIT_GENERATOR = 8
     GENERATOR_CONTEXTS = 9
     GENERATOR_ITEMS = 10
-    HEALTH = 11
-    SCRAMBLE = 12
-    DEAL = 13
-    TRIALS = 14
+    HEALTH = 11  # the contexts that a sampler's health is measured on
+    SCRAMBLE = 12  # the other context that each context's states are moved to
+    DEAL = 13  # the negatives of a pool that each positive gets
+    TRIALS = 14  # the settings that tuning tries
     INIT_GENERATOR_ITEM = 15
     INIT_MODULE = 16
     DROPOUT = 17
     SPLIT_USERS = 18
     DISLIKES = 19
-    EXPLORE = 20
+    EXPLORE = 20  # the items that recommendations show to learn of them
     SPLIT_ITEMS = 21
-    CALIBRATE = 22
-    BLOCKS = 23
+    CALIBRATE = 22  # the trained items that predictions for new items are tried on
+    BLOCKS = 23  # the order of blocks of users
 
 
 def check_seed(seed: object) -> int:
@@ -77,7 +77,7 @@ def check_seed(seed: object) -> int:
 
 
 def philox(key: int, c0: Array, c1: Array, c2: Array, c3: Array) -> Words:
-    """Return ten rounds of Philox4x32 on 32-bit words held in int64 arrays.
+    """Return the four 32-bit output words of Philox4x32-10, as int64.
 
     The 64-bit product of two words wraps in int64 but keeps its bits, so high and low
     halves come out by shift and mask.
@@ -95,7 +95,7 @@ def philox(key: int, c0: Array, c1: Array, c2: Array, c3: Array) -> Words:
     return c0, c1, c2, c3
 
 
-def tail(stream: Stream, epoch: int) -> int:
+def last_counter_word(stream: Stream, epoch: int) -> int:
     """Return the last word of a counter."""
     return (int(stream) << 24) | epoch
 
@@ -117,7 +117,7 @@ class Draws:
         """Return four independent 32-bit words for each (row, slot) of the broadcast shape."""
         rows = self.rows + 0 * slots
         slots = slots + 0 * self.rows
-        last = tail(self.stream, self.epoch)
+        last = last_counter_word(self.stream, self.epoch)
         if isinstance(rows, np.ndarray) and rows.size >= _MANY:
             from sdgar.kernels.numba.rng import words_of
 
@@ -133,7 +133,7 @@ def index_and_fraction(n: Array, high: Array, low: Array) -> tuple[Array, Array]
     """Split n · u / 2^64 for the 64-bit number u = (high, low) into integer and fraction.
 
     The integer is an index in 0 … n - 1; the fraction, 32 bits of it, is independent of the
-    index. Multiply-shift on integers, n < 2^31; the largest relative bias is n / 2^64.
+    index. For n < 2^31, each index has probability 1/n up to a relative error of n / 2^64.
     """
     product = high * n + ((low * n) >> 32)
     return product >> 32, product & _MASK
@@ -173,7 +173,7 @@ class Permutation:
 
     @classmethod
     def of(cls, n: int, *, seed: int, stream: Stream, epoch: int) -> Permutation:
-        """Return the order of an epoch."""
+        """Return the permutation of one epoch of a stream."""
         words = Draws(seed, stream, epoch, np.zeros(2, np.int64)).words(np.arange(2))
         keys = [int(word) for pair in zip(*words, strict=True) for word in pair]
         return cls(n, tuple(keys[:_FEISTEL_ROUNDS]))
@@ -222,8 +222,8 @@ def uniform(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
 
 
 _BLOCK = 1 << 16
-"""How many numbers of a long line are made at once, or fours of normal ones, by one
-thread: a number depends on its place alone."""
+"""Rows a block, each computed by one thread; a row gives one uniform or four normal numbers. Blocks
+do not change the result."""
 
 
 def _in_blocks(fill: Callable[[int, int], None], rows: int, numbers: int) -> None:
@@ -233,8 +233,8 @@ def _in_blocks(fill: Callable[[int, int], None], rows: int, numbers: int) -> Non
     share(fill, rows, numbers, at_once=_BLOCK)
 
 
-def uniform_line(seed: int, stream: Stream, first: int, last: int) -> NDArray[np.float64]:
-    """Return the numbers of ``uniform`` for the rows first … last - 1, in no more memory."""
+def uniform_range(seed: int, stream: Stream, first: int, last: int) -> NDArray[np.float64]:
+    """Return ``uniform`` of the rows first … last - 1, without large temporary arrays."""
     out = np.empty(last - first)
 
     def fill(begin: int, end: int) -> None:
@@ -245,7 +245,7 @@ def uniform_line(seed: int, stream: Stream, first: int, last: int) -> NDArray[np
 
 
 def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
-    """Return n standard normal numbers by Box and Muller, two pairs from each four words.
+    """Return n standard normal numbers by Box and Muller; each row's four words give four of them.
 
     They are made in blocks, so that a table of 10^8 numbers needs no more memory than itself.
     """
@@ -267,5 +267,5 @@ def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
 
 
 def torch_seed(seed: int, stream: Stream, epoch: int = 0) -> int:
-    """Return a seed for torch's own generator, which starts modules and draws dropout."""
+    """Return a seed for torch's generator, used to initialise modules and for dropout."""
     return int(sort_keys(seed, stream, epoch, np.zeros(1, np.int64))[0])

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import NumericalError
-from sdgar.maths.rng import Draws, index_and_fraction, tail
+from sdgar.maths.rng import Draws, index_and_fraction, last_counter_word
 
 _WORD = {32: torch.int64, 16: torch.int32}
 """The type of a bin, by the bits of its threshold."""
@@ -260,7 +260,7 @@ def draw_through(
         addresses=draws.rows,
         slots=slots,
         seed=draws.seed,
-        tail=tail(draws.stream, draws.epoch),
+        tail=last_counter_word(draws.stream, draws.epoch),
     )
     return drawn
 

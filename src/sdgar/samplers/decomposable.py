@@ -12,7 +12,7 @@ from torch import Tensor
 from sdgar.arguments import at_least
 from sdgar.contracts import Health, KnownPositives, Negatives, Positives, Score
 from sdgar.errors import UsageError
-from sdgar.maths.rng import Draws, Stream, uniform_line
+from sdgar.maths.rng import Draws, Stream, uniform_range
 from sdgar.samplers.alias import AliasTables, draw_through, log_mix
 from sdgar.samplers.static import redraw_known
 
@@ -68,7 +68,7 @@ class Decomposable:
     uses_scores: ClassVar[bool] = False
     knows_log_q: ClassVar[bool] = True
     counts_tries: ClassVar[bool] = False
-    redraws: ClassVar[bool] = True
+    redraws_positives: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Decomposable:
         """log Q(i | c) = log Σ_k x_ck y_ik."""
         return log_mix(self.x_UK, users_B, self.y_IK, items_BN)
 
-    def any_log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives | None) -> Tensor:
+    def log_q_of(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives | None) -> Tensor:
         """log Q(i | c) of a single draw; known positives are drawn again."""
         return self.log_q(users_B, items_BN)
 
@@ -182,7 +182,7 @@ def tables_of_states(weight_UK: Tensor) -> AliasTables:
 
 def _random(seed: int, first: int, last: int, states: int) -> Tensor:
     """Return the weights that rows first … last - 1 start with; contexts come before items."""
-    line = uniform_line(seed, Stream.INIT_GENERATOR, first * states, last * states)
+    line = uniform_range(seed, Stream.INIT_GENERATOR, first * states, last * states)
     return torch.from_numpy(line).view(last - first, states)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from sdgar.contracts import Health, KnownPositives, Negatives, Objective, Positives, Sampler, Score
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.rng import Draws, Stream, below
-from sdgar.samplers.static import MAX_TRIES, KnownItems
+from sdgar.samplers.static import MAX_TRIES, PairLookup
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -25,7 +25,7 @@ DISLIKES = 0.1
 """The default share of negatives that are drawn from dislikes."""
 
 
-AnyLogQ = Callable[[Tensor, Tensor, KnownPositives | None], Tensor]
+LogQOf = Callable[[Tensor, Tensor, KnownPositives | None], Tensor]
 """A function (users_B, items_BN, known) -> log q_BN of any items, also of those not drawn."""
 
 
@@ -45,13 +45,13 @@ class WithDislikes:
         self.base, self.p = base, p
         self.uses_scores = base.uses_scores
         """True if the draws of the other sampler depend on the current scores."""
-        self.knows_log_q = hasattr(base, "any_log_q")
+        self.knows_log_q = hasattr(base, "log_q_of")
         """True if the other sampler has log Q of an item that it did not draw."""
         self.most_negatives: int | None = getattr(base, "most_negatives", None)
         """The most negatives that the other sampler gives; None if there is no bound."""
-        self._any_log_q: AnyLogQ = getattr(base, "any_log_q", None)  # type: ignore[assignment]
+        self._log_q_of: LogQOf = getattr(base, "log_q_of", None)  # type: ignore[assignment]
         # Whether the other sampler has a log q of single draws, and draws positives again.
-        self._redraws: bool = getattr(base, "redraws", False)
+        self._redraws: bool = getattr(base, "redraws_positives", False)
         self._positives, self._n_items = data.history, data.n_items
         self._disliked = data.disliked
         self._place(torch.device("cpu"))
@@ -77,7 +77,7 @@ class WithDislikes:
     def log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives) -> Tensor:
         """log Q'(i | c) of any items that are no positives."""
         users_BN = users_B[:, None].expand_as(items_BN)
-        log_q_BN = self._any_log_q(users_B, items_BN, known)
+        log_q_BN = self._log_q_of(users_B, items_BN, known)
         if self._redraws:
             log_q_BN = log_q_BN + self._log_kept_U[users_B][:, None]
         count_BN = self._count_U[users_BN]
@@ -96,7 +96,7 @@ class WithDislikes:
         for first in range(0, len(self._user_E), _PAIRS):
             user_B = self._user_E[first : first + _PAIRS]
             item_B1 = self._item_E[first : first + _PAIRS, None]
-            q_B = self._any_log_q(user_B, item_B1, None)[:, 0].exp().double()
+            q_B = self._log_q_of(user_B, item_B1, None)[:, 0].exp().double()
             mass_U.index_add_(0, user_B, q_B)
         z_U = (1 - mass_U).clamp(min=1e-9)
         self._log_kept_U = ((1 - (1 - z_U) ** MAX_TRIES) / z_U).log().float()
@@ -106,7 +106,7 @@ class WithDislikes:
         start_U1 = torch.from_numpy(self._disliked.indptr_U1).to(device)
         self._start_U, self._count_U = start_U1[:-1], start_U1.diff()
         self._item_D = torch.from_numpy(self._disliked.items_E).to(device).long()
-        self._is_disliked = KnownItems(self._disliked, self._n_items, device)
+        self._is_disliked = PairLookup(self._disliked, self._n_items, device)
         self._user_E = torch.from_numpy(self._positives.users_E).to(device)
         self._item_E = torch.from_numpy(self._positives.items_E).to(device).long()
         self._weigh()
@@ -152,13 +152,13 @@ def with_dislikes(
     """
     if share == 0:
         return sampler
-    if getattr(objective, "estimates_ranks", False):
+    if getattr(objective, "needs_uniform_negatives", False):
         raise UsageError(
             f"{system} estimates ranks from draws that are uniform, which draws of dislikes are "
             "not. Set dislikes to 0, or use another system.",
             code="unused_dislikes",
         )
-    if getattr(objective, "needs_log_q", False) and not hasattr(sampler, "any_log_q"):
+    if getattr(objective, "needs_log_q", False) and not hasattr(sampler, "log_q_of"):
         raise UsageError(
             f"{system} weighs negatives by how likely they were proposed, which its sampler cannot "
             "say of a disliked item. Set dislikes to 0, or use sampler decomposable, uniform or "

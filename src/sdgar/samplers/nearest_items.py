@@ -21,7 +21,7 @@ from sdgar.contracts import Discriminator, Health, Negatives, Positives, Score
 from sdgar.data.history import History
 from sdgar.errors import ResourceError
 from sdgar.maths.rng import below
-from sdgar.samplers.static import KnownItems
+from sdgar.samplers.static import PairLookup
 
 if TYPE_CHECKING:
     from sdgar.models.factor_tensors import FactorTensors
@@ -155,7 +155,7 @@ class NearestItems:
         indptr_U1 = np.concatenate(([0], np.cumsum(self._count_U.cpu().numpy())))
         n_items, device = self._discriminator.n_items, best_UM.device
         self._listed = (
-            KnownItems(History(indptr_U1, items_E), n_items, device) if len(items_E) else None
+            PairLookup(History(indptr_U1, items_E), n_items, device) if len(items_E) else None
         )
 
 

@@ -1,4 +1,4 @@
-"""The known positives, which are no negatives, and the samplers that do not learn."""
+"""Fixed samplers (uniform, popularity), and the lookup that keeps known positives out."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 MAX_TRIES = 16
 
 
-class KnownItems:
-    """The training positives as sorted keys: membership and the complement by binary search."""
+class PairLookup:
+    """(user, item) pairs as sorted keys: a binary search finds one, or the r-th item without."""
 
     def __init__(self, history: History, n_items: int, device: torch.device) -> None:
         self._n_items = n_items
@@ -41,13 +41,13 @@ class KnownItems:
         self._unknown_below_E = user_E * (n_items + 1) + item_E - place_E
 
     def contains(self, users_BN: Tensor, items_BN: Tensor) -> Tensor:
-        """Return True for each pair that is a known positive."""
+        """Return True for each pair that is there."""
         pair_BN = users_BN * self._n_items + items_BN
         at_BN = torch.searchsorted(self._pair_E, pair_BN).clamp_(max=len(self._pair_E) - 1)
         return self._pair_E[at_BN] == pair_BN
 
     def n_unknown(self, users_BN: Tensor) -> Tensor:
-        """Return the number of items that are not known positives of the context."""
+        """Return the number of items with which the context has no pair."""
         return self._n_items - (self._start_U1[users_BN + 1] - self._start_U1[users_BN])
 
     def nth_unknown(self, users_BN: Tensor, r_BN: Tensor) -> Tensor:
@@ -62,10 +62,10 @@ def redraw_known(
     positives: Positives,
     n: int,
 ) -> tuple[Tensor, Tensor]:
-    """Draw n items a row, and draw known positives again, at most 16 times in all.
+    """Draw n items a row, and draw known positives again, up to ``MAX_TRIES`` tries.
 
     Try t of draw j uses slot t·n + j. After the last try a known positive stays, marked as not
-    accepted: a context whose proposals are all its own positives must not hang the run.
+    accepted: without a limit, a user whose candidates are all positives would loop forever.
     """
     users_B, draws, known = positives.users_B, positives.draws, positives.known
     slots_N = torch.arange(n, device=users_B.device)
@@ -84,7 +84,7 @@ def redraw_known(
 
 
 class Static:
-    """The base of samplers that neither learn nor hold anything to be moved or saved."""
+    """The base of samplers that do not learn: no saved state, and by default no tensors to move."""
 
     __slots__ = ()
 
@@ -134,8 +134,8 @@ class Uniform(Static):
         items_BN = torch.where(accepted_BN, known.nth_unknown(users_BN, r_BN), pos_B1)
         return Negatives(items_BN, accepted_BN, log_q_BN=-unknown_BN.clamp(min=1).log())
 
-    def any_log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives | None) -> Tensor:
-        """log Q(i | c) of items that are no positives."""
+    def log_q_of(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives | None) -> Tensor:
+        """log Q(i | c) of items that are no positives. It is the same for all of them."""
         assert known is not None
         return -known.n_unknown(users_B[:, None].expand_as(items_BN)).clamp(min=1).log()
 
@@ -147,7 +147,7 @@ class Popularity(Static):
 
     knows_log_q: ClassVar[bool] = True
     counts_tries: ClassVar[bool] = False
-    redraws: ClassVar[bool] = True
+    redraws_positives: ClassVar[bool] = True
 
     def __init__(self, count_I: Tensor, power: float = 1.0) -> None:
         self.table = AliasTables.of(count_I.double().pow(power)[None])
@@ -158,8 +158,8 @@ class Popularity(Static):
         items_BN, accepted_BN = redraw_known(self._draw, positives, n)
         return Negatives(items_BN, accepted_BN, self.log_q_I[items_BN])
 
-    def any_log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives | None) -> Tensor:
-        """log Q(i) of a single draw; known positives are drawn again."""
+    def log_q_of(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives | None) -> Tensor:
+        """log Q(i) of one draw, not corrected for redrawing known positives."""
         return self.log_q_I[items_BN].float()
 
     def to(self, device: torch.device) -> Self:
@@ -189,7 +189,7 @@ class PopularityMix(Popularity):
 
 
 def uniform(given: Ingredients) -> Uniform:
-    """Return the sampler that draws all items that the user does not have alike."""
+    """Return the sampler that draws uniformly from the items that the user does not have."""
     return Uniform()
 
 
@@ -209,4 +209,4 @@ def _counts(given: Ingredients) -> Tensor:
 
 
 STATIC: dict[str, Callable[[Ingredients], Sampler]] = {"uniform": uniform, "popularity": popularity}
-"""The samplers that learn nothing, to compare a generator with."""
+"""The static samplers without settings, to compare a generator with; popularity-mix has one."""

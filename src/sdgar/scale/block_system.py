@@ -15,7 +15,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.bounded import Cosine, directions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import UsageError
-from sdgar.maths.rng import Stream, uniform_line
+from sdgar.maths.rng import Stream, uniform_range
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable, tables_of_states
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
@@ -92,7 +92,7 @@ def _(part: Decomposable, data: Interactions, seed: int) -> Decomposable:
         weight_UK = update.states_of(data.history, part.y_IK)
     else:
         shape = data.n_users, part.y_IK.shape[1]
-        drawn = uniform_line(seed, Stream.INIT_GENERATOR, 0, math.prod(shape))
+        drawn = uniform_range(seed, Stream.INIT_GENERATOR, 0, math.prod(shape))
         weight_UK = torch.from_numpy(drawn).reshape(shape).to(part.y_IK.device)
     return part.for_users(tables_of_states(weight_UK))
 

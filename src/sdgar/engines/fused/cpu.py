@@ -36,7 +36,7 @@ from sdgar.engines.fused.records import DrawSettings
 from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.engines.visits import Visits
 from sdgar.machine import cores
-from sdgar.maths.rng import Permutation, Stream, tail
+from sdgar.maths.rng import Permutation, Stream, last_counter_word
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -139,8 +139,8 @@ class FusedCpuEngine:
             self._proposal = CPU.lower("sampler", self.system, self._draw_settings)
         return Loop(
             keys=np.array(order.keys, np.uint64),
-            tail=tail(Stream.NEGATIVES, epoch),
-            deal=tail(Stream.DEAL, epoch),
+            tail=last_counter_word(Stream.NEGATIVES, epoch),
+            deal=last_counter_word(Stream.DEAL, epoch),
             steps_before=self.steps_done,
             rows=self._rows,
             known=self._known,

@@ -21,7 +21,7 @@ from sdgar.engines.fused.plan import GPU
 from sdgar.engines.fused.records import THETA_LIMIT
 from sdgar.engines.protocol import Coverage, EpochStats
 from sdgar.maths.optimizers import LazyAdam
-from sdgar.maths.rng import Permutation, Stream, tail
+from sdgar.maths.rng import Permutation, Stream, last_counter_word
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -124,7 +124,7 @@ class FusedGpuEngine:
 
     def _numbers_of(self, epoch: int) -> Tensor:
         """Return the tails of the streams that visits draw from, and the keys of the order."""
-        tails = tail(Stream.NEGATIVES, epoch), tail(Stream.DEAL, epoch)
+        tails = last_counter_word(Stream.NEGATIVES, epoch), last_counter_word(Stream.DEAL, epoch)
         n_visits = self._rows.n_visits
         order = Permutation.of(n_visits, seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch)
         return torch.tensor([*tails, *order.keys])

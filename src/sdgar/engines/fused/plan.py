@@ -32,7 +32,7 @@ from sdgar.engines.fused.records import (
 )
 from sdgar.machine.memory import aligned
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
-from sdgar.maths.rng import Stream, tail
+from sdgar.maths.rng import Stream, last_counter_word
 from sdgar.objectives import (
     CmlHinge,
     Logistic,
@@ -138,7 +138,7 @@ def _cpu_with_dislikes(k: Any, sampler: WithDislikes, settings: DrawSettings) ->
         *settings,
         base=CPU.tables["sampler"][type(sampler.base)](k, sampler.base, settings),
         share=np.float32(sampler.p),
-        stream=np.uint64(tail(Stream.DISLIKES, 0)),
+        stream=np.uint64(last_counter_word(Stream.DISLIKES, 0)),
         start_U1=start_U1.numpy(),
         item_D=item_D.numpy(),
         kept_U=kept_U.numpy(),

@@ -29,7 +29,7 @@ from sdgar.lab.paper.chosen import NAMES, TITLES
 from sdgar.lab.paper.measurements import Experiment, PaperOptions, Piece, Row
 from sdgar.lab.paper.sheets import Sheet
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.static import KnownItems
+from sdgar.samplers.static import PairLookup
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.recipe import Recipe, recipe_of
 from sdgar.systems.sdgar import SDGAR
@@ -98,7 +98,7 @@ def _drawing(made: System, data: Interactions, device: torch.device) -> Callable
     users_E = torch.from_numpy(data.users_E).to(device)
     items_E = torch.from_numpy(data.items_E).to(device).long()
     rows_E1 = torch.arange(len(items_E), device=device)[:, None]
-    known = KnownItems(data.excluded, data.n_items, device)
+    known = PairLookup(data.excluded, data.n_items, device)
 
     def draw(epoch: int) -> object:
         draws = Draws(0, Stream.NEGATIVES, epoch, rows_E1)
