@@ -95,7 +95,8 @@ def in_blocks(
     found["epochs"] = []
     for epoch in range(1, EPOCHS + 1):
         stats = engine.run_epoch(epoch)
-        found_out = {"seconds": stats.seconds, "waited": engine.waited, "computed": engine.computed}
+        waited, computed = engine.wait_seconds, engine.compute_seconds
+        found_out = {"seconds": stats.seconds, "waited": waited, "computed": computed}
         found["epochs"].append({**found_out, "loss": stats.loss})
         say(found["epochs"][-1])
     found |= peak(before)

@@ -158,7 +158,7 @@ def test_users_in_files_go_on_from_a_state_to_the_same_bytes(shards, halfway, un
 def test_one_block_has_the_bytes_of_the_engine_in_memory(shards):
     engine = engine_of("sdsoftmax", shards, UserStore(on_device=True), together=3)
     engine.refit(1)
-    like, seed = deepcopy(engine._like), engine._seed_of(0)
+    like, seed = deepcopy(engine._template), engine._seed_of(0)
     data = ShardBlocks(shards, 3)[0]
     system = with_new_users(like, data, seed=seed)
     whole = FusedGpuEngine(system, data, seed=seed, device=DEVICE)
@@ -166,7 +166,7 @@ def test_one_block_has_the_bytes_of_the_engine_in_memory(shards):
     kept = engine._users.join(range(3), "vectors")
     for name, table in whole.users().items():
         assert torch.equal(table, kept[name]), name
-    assert torch.equal(system.discriminator.item_ID, engine._like.discriminator.item_ID)
+    assert torch.equal(system.discriminator.item_ID, engine._template.discriminator.item_ID)
 
 
 def test_rows_that_were_set_aside_can_come_back_between_epochs(shards):

@@ -114,9 +114,9 @@ def test_what_cannot_be_written_is_not_compiled():
 @pytest.mark.parametrize(
     ("field", "why"),
     [
-        ("text", "a record for kernels has no place for 'text'"),
-        (1.5, "a record for kernels has no place for 1.5"),
-        ((_Part(np.float32(1), np.zeros((1, 1), np.float32)), _OnlyPart(1)), "are of one type"),
+        ("text", "can hold arrays, integers, booleans and np.float32, not 'text'"),
+        (1.5, "can hold arrays, integers, booleans and np.float32, not 1.5"),
+        ((_Part(np.float32(1), np.zeros((1, 1), np.float32)), _OnlyPart(1)), "have the same type"),
     ],
 )
 def test_what_has_no_place_in_a_record_is_named(field, why):

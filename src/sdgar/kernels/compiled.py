@@ -33,7 +33,7 @@ from numba.extending import overload
 
 from sdgar.kernels import record_access as record_access  # registers how kernels read records
 from sdgar.kernels.cache import not_kept, safe_folder
-from sdgar.kernels.records import records_of
+from sdgar.kernels.records import with_records
 
 _NOT_NEEDED = (InlineClosureLikes, InlineInlinables, InlineOverloads, NopythonRewrites)
 """Passes for functions within functions, and for equations between whole arrays."""
@@ -163,7 +163,7 @@ class Kernel:
 
     def __call__(self, *args: Any) -> Any:
         """Lay out the records, and run the kernel."""
-        return self.kernel(*records_of(args))
+        return self.kernel(*with_records(args))
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the kernel, also for a kernel that calls it."""

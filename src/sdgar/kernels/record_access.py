@@ -30,13 +30,13 @@ from numba.extending import (
 )
 from numba.np.numpy_support import as_dtype
 
-from sdgar.kernels.records import ArrayType, RecordType, SeveralType
+from sdgar.kernels.records import ArrayType, RecordTupleType, RecordType
 
 _INT64 = ir.IntType(64)
 _BYTES = 8
 """The bytes of a word."""
 
-for _one in (RecordType, SeveralType, ArrayType):
+for _one in (RecordType, RecordTupleType, ArrayType):
     register_model(_one)(models.OpaqueModel)
 
 
@@ -62,7 +62,7 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
 @lower_getattr_generic(RecordType)
 def _field(context: Any, builder: Any, kind: Any, record: Any, field: str) -> Any:
     """Read a number of a record, or find where else a field is."""
-    wanted, place = kind.fields[field], kind.places[field]
+    wanted, place = kind.fields[field], kind.offsets[field]
     if hasattr(wanted, "words"):
         return _word_at(builder, record, place)
     if isinstance(wanted, types.Boolean):
@@ -83,19 +83,19 @@ def _read(builder: Any, start: Any, place: int, kind: Any) -> Any:
 
 
 @infer_global(operator.getitem)
-class _OneOfSeveral(AbstractTemplate):  # type: ignore[misc]
-    """The type of one of several records."""
+class _RecordOfTuple(AbstractTemplate):  # type: ignore[misc]
+    """The type of one record of a tuple."""
 
     def generic(self, args: Any, kws: Any) -> Any:
-        several, index = args
-        if isinstance(several, SeveralType) and isinstance(index, types.Integer):
-            return several.record(several, types.int64)
+        records, index = args
+        if isinstance(records, RecordTupleType) and isinstance(index, types.Integer):
+            return records.record(records, types.int64)
         return None
 
 
-@lower_builtin(operator.getitem, SeveralType, types.int64)
-def _one_of_several(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Find one of several records by its number."""
+@lower_builtin(operator.getitem, RecordTupleType, types.int64)
+def _record_of_tuple(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Find a record of a tuple by its index."""
     size = _INT64(signature.args[0].record.words * _BYTES)
     return builder.gep(args[0], [builder.mul(args[1], size)])
 

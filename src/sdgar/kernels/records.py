@@ -1,15 +1,15 @@
 """Records of arrays and numbers, laid out in memory for kernels.
 
-A kernel takes dozens of arrays, in named tuples. Numba itself passes such a tuple by its parts,
-seven numbers for each array, to every function that is called on the way to where they are used,
-and to compile that takes long. Here a named tuple is laid out once, before a kernel
-is called, and functions pass on its address. What they use of it is read there::
+A kernel takes dozens of arrays, in named tuples. Numba passes a named tuple as separate values,
+seven for each array, through every call, which makes compilation slow. Here a named tuple is laid
+out once, before a kernel is called. Functions receive only its address and read the fields from
+memory, laid out in words of 64 bits::
 
     words of a record      its fields, one after the other
     of a number            itself
     of an array            where its data are | its shape | its strides, unless it is contiguous
     of a named tuple       its words
-    of a tuple of these    the words of all, which have one type; kernels take one by its number
+    of a tuple of these    the words of all, which have one type; kernels select one by its index
 
 A record stays as it is while a kernel runs, so what was read once need not be read again.
 
@@ -30,7 +30,7 @@ from numba import types
 _WORDS = 1 << 64
 """The number of different words."""
 _TYPES: dict[Any, Any] = {}
-"""The types of all that was laid out, by what decides about them."""
+"""The types that were made so far, by their keys."""
 
 
 class RecordType(types.Type):  # type: ignore[misc]
@@ -41,12 +41,12 @@ class RecordType(types.Type):  # type: ignore[misc]
         """The class of the named tuple."""
         self.fields = dict(zip(kind._fields, fields, strict=True))
         """The type of each field."""
-        self.places: dict[str, int] = {}
-        """How many words are before each field."""
+        self.offsets: dict[str, int] = {}
+        """The number of words before each field."""
         self.words = 0
         """How many words it has."""
         for name, one in self.fields.items():
-            self.places[name] = self.words
+            self.offsets[name] = self.words
             self.words += getattr(one, "words", 1)
         names = ", ".join(f"{name}: {one}" for name, one in self.fields.items())
         # Numba puts the names of types into the names of functions, which would be pages long.
@@ -60,7 +60,7 @@ class RecordType(types.Type):  # type: ignore[misc]
 
 
 class ArrayType(types.Type):  # type: ignore[misc]
-    """The type of an array of a record, or of its numbers one after the other, which is flat."""
+    """The type of an array field, or of its flat view."""
 
     def __init__(self, array: Any, *, flat: bool = False) -> None:
         self.array, self.dtype, self.flat = array, array.dtype, flat
@@ -69,12 +69,12 @@ class ArrayType(types.Type):  # type: ignore[misc]
         super().__init__(name=f"{'Flat' if flat else 'At'}({array})")
 
 
-class SeveralType(types.Type):  # type: ignore[misc]
-    """The type of several records of one type, one after the other."""
+class RecordTupleType(types.Type):  # type: ignore[misc]
+    """The type of a tuple of records of one type, one after the other."""
 
     def __init__(self, record: RecordType, count: int) -> None:
         self.record, self.words = record, count * record.words
-        super().__init__(name=f"Several({record}, {count})")
+        super().__init__(name=f"RecordTuple({record}, {count})")
 
 
 class Record:
@@ -86,40 +86,41 @@ class Record:
         self.record = record
         """The named tuple, which keeps its arrays alive."""
         words: list[int] = []
-        self._numba_type_ = _lay(record, words)
+        self._numba_type_ = _append_words(record, words)
         self._buffer = (ctypes.c_uint64 * max(1, len(words)))(*words)
         self.address = ctypes.addressof(self._buffer)
         """Where its words are."""
 
 
-def records_of(args: Sequence[Any]) -> Iterator[Any]:
-    """Lay out the named tuples among the arguments of a kernel."""
+def with_records(args: Sequence[Any]) -> Iterator[Any]:
+    """Return the arguments of a kernel with records for named tuples."""
     return (Record(one) if hasattr(one, "_fields") else one for one in args)
 
 
-def _lay(record: Any, words: list[int]) -> Any:
+def _append_words(record: Any, words: list[int]) -> Any:
     """Add the words of a named tuple, and return its type."""
-    kind, fields = type(record), tuple([_lay_field(one, words) for one in record])
+    kind, fields = type(record), tuple([_append_field(one, words) for one in record])
     # Types are made once and kept, so that their ids distinguish them, which is quicker.
-    return _once((kind, *map(id, fields)), lambda: RecordType(kind, fields))
+    return _cached_type((kind, *map(id, fields)), lambda: RecordType(kind, fields))
 
 
-def _lay_field(value: Any, words: list[int]) -> Any:
+def _append_field(value: Any, words: list[int]) -> Any:
     """Add the words of a field, and return its type."""
     if hasattr(value, "_fields"):
-        return _lay(value, words)
+        return _append_words(value, words)
     if isinstance(value, tuple):
-        kinds = [_lay(one, words) for one in value]
+        kinds = [_append_words(one, words) for one in value]
         if any(kind is not kinds[0] for kind in kinds):
-            msg = "several records for kernels are of one type"
+            msg = "all records in a tuple must have the same type"
             raise TypeError(msg)
-        return _once((id(kinds[0]), len(kinds)), lambda: SeveralType(kinds[0], len(kinds)))
+        record, count = kinds[0], len(kinds)
+        return _cached_type((id(record), count), lambda: RecordTupleType(record, count))
     if not isinstance(value, np.ndarray):
-        kind = _once(type(value), lambda: numba.typeof(value))
+        kind = _cached_type(type(value), lambda: numba.typeof(value))
         words.append(_word(value, kind))
         return kind
     what = value.dtype, value.ndim, value.flags.num
-    kind = _once(what, lambda: ArrayType(numba.typeof(value)))
+    kind = _cached_type(what, lambda: ArrayType(numba.typeof(value)))
     words.append(value.__array_interface__["data"][0])
     words += value.shape
     if kind.array.layout != "C":
@@ -127,8 +128,8 @@ def _lay_field(value: Any, words: list[int]) -> Any:
     return kind
 
 
-def _once(key: Any, make: Callable[[], Any]) -> Any:
-    """Return the type with a key, which is made if it was not made before."""
+def _cached_type(key: Any, make: Callable[[], Any]) -> Any:
+    """Return the type of a key; make it if it was not made before."""
     if key not in _TYPES:
         _TYPES[key] = make()
     return _TYPES[key]
@@ -139,6 +140,6 @@ def _word(value: Any, kind: Any) -> int:
     if kind == types.float32:
         return int(np.float32(value).view(np.uint32))
     if not isinstance(kind, types.Integer | types.Boolean):
-        msg = f"a record for kernels has no place for {value!r}"
+        msg = f"a kernel record can hold arrays, integers, booleans and np.float32, not {value!r}"
         raise TypeError(msg)
     return int(value) % _WORDS

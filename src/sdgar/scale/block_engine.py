@@ -5,7 +5,7 @@
 
 Each block has separate vectors of users, sums of squares and states of the generator. Vectors and
 biases of items, the items of the generator's states and the count of steps are shared by all
-blocks. Where users are stored, in RAM or in files, changes no bit of the result.
+blocks. Whether users are stored in RAM or in files, the result is bit-identical.
 
 Several workers may run the epochs together. Each has the users of some shards, and workers of
 one machine share the items. The first one sends the others the name of each method that it runs.
@@ -49,7 +49,7 @@ class BlockEngine:
     """Run the epochs of a system over blocks of users, each by the fused engine of the CPU."""
 
     name: ClassVar[str] = "fused-cpu-blocks"
-    of_block: ClassVar[type[Engine]] = FusedCpuEngine
+    block_engine_class: ClassVar[type[Engine]] = FusedCpuEngine
     """The engine that trains one block."""
 
     def __init__(
@@ -68,7 +68,7 @@ class BlockEngine:
         Users wait in ``users`` between two visits.
         """
         host.require_covered(self.name, self.covers(system, device))
-        self._like, self._first = system, cast("Interactions | None", first)
+        self._template, self._first = system, cast("Interactions | None", first)
         self.blocks, self._seed, self._device = blocks, seed, device
         """The rows of all blocks."""
         self._users, self._workers = users, workers
@@ -80,8 +80,8 @@ class BlockEngine:
         """The items that the workers of a machine share, if there are several workers."""
         self._epoch = self._refit_epoch = 0
         """The epoch that runs, and the last one in which states follow the scores."""
-        self.computed = 0.0
-        """The seconds for which the last epoch computed the epochs of its blocks."""
+        self.compute_seconds = 0.0
+        """Seconds that the last epoch spent on computing, without waiting for copies."""
         self._lay_out(system)
 
     def _lay_out(self, system: System) -> None:
@@ -93,17 +93,17 @@ class BlockEngine:
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Coverage:
         """Return whether the engine of a block covers the system, and why."""
-        return cls.of_block.covers(system, device)
+        return cls.block_engine_class.covers(system, device)
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:
         """Return whether the engine of a block is deterministic."""
-        return cls.of_block.deterministic(device)
+        return cls.block_engine_class.deterministic(device)
 
     @property
     def system(self) -> System:
         """The system, whose model has the users of all blocks."""
-        return replace(self._like, recommends=self)
+        return replace(self._template, recommends=self)
 
     def run_epoch(self, epoch: int) -> EpochStats:
         """Make one pass over the positives of all blocks, in a fresh order."""
@@ -122,7 +122,7 @@ class BlockEngine:
                 self._store(block, engine)
                 del engine  # before the next one is made
             self._workers.meet()  # all users are stored
-        self.computed = sum(stats.seconds for stats in found)
+        self.compute_seconds = sum(stats.seconds for stats in found)
         return host.over_blocks(found, start)
 
     def _engines(self, epoch: int, *, all_users: bool) -> Generator[tuple[int, Any]]:
@@ -153,7 +153,7 @@ class BlockEngine:
                 return self._follow(engine, epoch, items_too=True)
         if not self._workers.leads:  # which alone has the users that the system was started with
             return Health()
-        engine = self._engine_of(self._like, self._first, self._seed)
+        engine = self._engine_of(self._template, self._first, self._seed)
         return self._follow(engine, epoch, items_too=True)
 
     def follow(self, do: str, **order: Any) -> None:
@@ -173,7 +173,7 @@ class BlockEngine:
         """Return the vectors of all users, in the order of a load in RAM, and of items."""
         user_UD: NDArray[np.float32] | None = None
         for block in range(len(self.blocks)):
-            model = self.learned_of(block)
+            model = self.factors_of_block(block)
             if user_UD is None:
                 shape = int(self.blocks.start_B1[-1]), model.user_UD.shape[1]
                 user_UD = self._users.allocate("user_UD", shape)
@@ -181,7 +181,7 @@ class BlockEngine:
         assert user_UD is not None
         return replace(model, user_UD=torch.from_numpy(user_UD))
 
-    def learned_of(self, block: int) -> FactorTensors:
+    def factors_of_block(self, block: int) -> FactorTensors:
         """Return the vectors of the users of one block, and of items."""
         vectors = self._stored(block, "vectors", all_users=True)
         return self._system_of(block, vectors, None, all_users=True).discriminator.factors()
@@ -233,11 +233,11 @@ class BlockEngine:
     @property
     def _generator(self) -> Decomposable | None:
         """The generator with the items that all blocks share, if there is one."""
-        return generator_of(self._like)
+        return generator_of(self._template)
 
     def _forget_first(self) -> None:
         """Drop the users that the system was started with; they come again in their block."""
-        self._first, self._like = None, without_users(self._like)
+        self._first, self._template = None, without_users(self._template)
 
     def _order(self, epoch: int) -> list[int]:
         n = len(self.blocks)
@@ -306,9 +306,9 @@ class BlockEngine:
             numbers = self.blocks.parts(block)
             only = None if all_users else self._own(numbers)
             data = self.blocks.rows(numbers.start, numbers.stop, only)
-            return with_new_users(self._like, data, seed=self._seed_of(block))
+            return with_new_users(self._template, data, seed=self._seed_of(block))
         bins_UK = None if states is None else torch.from_numpy(states["bins_UK"])
-        return with_users(self._like, torch.from_numpy(vectors["user_UCD"][:, 0]), bins_UK)
+        return with_users(self._template, torch.from_numpy(vectors["user_UCD"][:, 0]), bins_UK)
 
     def _tables_to_keep(self, block: int, engine: Any) -> dict[str, dict[str, Any]]:
         """Return what is stored of the users of a block; their states only if they have changed."""
@@ -343,7 +343,7 @@ class BlockEngine:
 
     def _unpack(self) -> None:
         """Copy the items back to the model."""
-        model = cast("Any", self._like.discriminator)
+        model = cast("Any", self._template.discriminator)
         with torch.no_grad():
             model.item_ID.copy_(torch.from_numpy(self._items.item_ICD[:, 0]))
             if model.bias_I is not None:

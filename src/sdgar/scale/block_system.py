@@ -120,6 +120,6 @@ class ValidationUsers:
         own_B = np.split(users_T, np.searchsorted(users_T, start_B1[1:-1]))
         for block, own_T in enumerate(own_B):
             if len(own_T):
-                model = self.engine.learned_of(block)
+                model = self.engine.factors_of_block(block)
                 vectors.append(model.user_UD[torch.from_numpy(own_T - start_B1[block])])
         return replace(model, user_UD=torch.cat(vectors))

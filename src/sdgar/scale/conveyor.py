@@ -91,7 +91,7 @@ class Conveyor(Generic[Loaded]):
         self._threads = threads
         self.coming, self.leaving = Copies(device), Copies(device)
         """The copies to the device, and the copies from it."""
-        self.waited = 0.0
+        self.wait_seconds = 0.0
         """The seconds for which the last round waited for blocks that had not come yet."""
         self._left: dict[int, Future[None]] = {}
         self._writer: ThreadPoolExecutor | None = None
@@ -104,7 +104,7 @@ class Conveyor(Generic[Loaded]):
 
         The next block is loaded meanwhile. All that ``leave`` was given is done in the end.
         """
-        self.waited, self._left = 0.0, {}
+        self.wait_seconds, self._left = 0.0, {}
         with (
             ThreadPoolExecutor(self._threads) as self._many,
             ThreadPoolExecutor(1) as self._writer,
@@ -114,14 +114,14 @@ class Conveyor(Generic[Loaded]):
             for number, block in enumerate(order):
                 start = time.perf_counter()
                 loaded = ahead.result()
-                self.waited += time.perf_counter() - start
+                self.wait_seconds += time.perf_counter() - start
                 if number + 1 < len(order):
                     ahead = self._load(reader, number + 1, order, load)
                 yield block, self._slots[number % SLOTS], loaded
             start = time.perf_counter()
             for left in self._left.values():
                 left.result()
-            self.waited += time.perf_counter() - start
+            self.wait_seconds += time.perf_counter() - start
 
     def leave(self, slot: Slot, work: Callable[[], None]) -> None:
         """Queue the writer's work, after which the slot is free."""

@@ -198,10 +198,10 @@ class ShardedTraining:
         )
         """The settings and the log."""
         self._shards, self._how = shards, how
-        of_gpu = (GpuBlockEngine.name, GpuBlockEngine.of_block.name)
+        of_gpu = (GpuBlockEngine.name, GpuBlockEngine.block_engine_class.name)
         on_gpu = estimator.engine in of_gpu or self.training.device.type == "cuda"
         self._kind: type[BlockEngine] = GpuBlockEngine if on_gpu else BlockEngine
-        wrong, kind, several = "", self._kind.of_block.name, how.workers.count
+        wrong, kind, several = "", self._kind.block_engine_class.name, how.workers.count
         if estimator.engine not in ("auto", self._kind.name, kind):
             wrong = (
                 f"shards are trained on by {kind} here, and engine is {estimator.engine}. "

@@ -58,7 +58,7 @@ class GpuRows:
     def of(cls, data: Interactions, positives: int, device: torch.device) -> Self:
         """Copy rows to a device, for visits with so many positives."""
         weight_E = host.scaled_weights(data)
-        return cls.there(
+        return cls.on_device(
             torch.from_numpy(data.indptr_U1).to(device),
             torch.from_numpy(data.items_E).to(device),
             None if weight_E is None else torch.from_numpy(weight_E).to(device),
@@ -67,7 +67,7 @@ class GpuRows:
         )
 
     @classmethod
-    def there(
+    def on_device(
         cls,
         start_U1: Tensor,
         items_E: Tensor,
