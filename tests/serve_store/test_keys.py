@@ -85,14 +85,14 @@ def test_no_impressions_have_no_rates(store):
 
 
 def test_the_last_wish_counts_and_every_server_reports(store):
-    assert store.requested_model() is None
+    assert store.latest_request() is None
     store.request_model("v1", "runs/a")
     store.request_model("v2", "runs/b")
-    wish = store.requested_model()
+    wish = store.latest_request()
     assert (wish.version, wish.name, wish.number) == ("v2", "runs/b", 2)
-    store.report("s2", "v1", "serving")
-    store.report("s1", "v2", "refused", "it's damaged")
-    store.report("s2", "v2", "serving")
+    store.add_report("s2", "v1", "serving")
+    store.add_report("s1", "v2", "refused", "it's damaged")
+    store.add_report("s2", "v2", "serving")
     assert [(r.server, r.version, r.state, r.reason) for r in store.reports()] == [
         ("s1", "v2", "refused", "it's damaged"), ("s2", "v2", "serving", "")
     ]  # fmt: skip

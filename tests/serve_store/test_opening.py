@@ -183,7 +183,7 @@ def steps() -> tuple[Callable[[Connection], None], ...]:
 def test_an_older_store_takes_the_steps_that_it_lacks_once(url, monkeypatch):
     with Database.open(url) as store:
         store.add_events([Event("a", "1")])
-    monkeypatch.setattr(database, "STEPS", steps())
+    monkeypatch.setattr(database, "MIGRATIONS", steps())
     with pytest.raises(ArtifactError, match="Open it once for writing") as caught:
         Database.open(url, read_only=True)
     assert caught.value.code == "older_store"
@@ -201,10 +201,10 @@ def test_a_step_that_fails_changes_nothing(url, monkeypatch):
 
     Database.open(url).close()
     bad = (*steps(), fails)
-    monkeypatch.setattr(database, "STEPS", bad)
+    monkeypatch.setattr(database, "MIGRATIONS", bad)
     with pytest.raises(Exception, match="no_such_table"):
         Database.open(url)
-    monkeypatch.setattr(database, "STEPS", ())
+    monkeypatch.setattr(database, "MIGRATIONS", ())
     with Database.open(url) as store, store._reading() as connection:
         assert "colour" not in [c["name"] for c in inspect(connection).get_columns("events")]
 
@@ -213,7 +213,7 @@ def test_a_new_store_has_the_tables_of_the_newest_version(store):
     with store._reading() as connection:
         assert set(inspect(connection).get_table_names()) >= set(schema.METADATA.tables)
         version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar()
-    assert version == database.newest_version()
+    assert version == database.supported_schema_version()
 
 
 def test_many_open_a_new_store_at_once(url):

@@ -193,10 +193,10 @@ def test_a_store_moves_with_all_it_has(tmp_path, postgresql_url):
         one.add_key("web", "read")
         one.add_impressions([Impression("r", 1.0, "a", ("1",), "m", "A", "model")])
         one.request_model("v1", "runs/a")
-        one.report("s", "v1", "serving")
+        one.add_report("s", "v1", "serving")
         counts = copy_store(one, two)
         assert counts["events"] == 2
-        names = ("keys", "reports", "requested_model", "categories", "catalogue_version", "latest")
+        names = ("keys", "reports", "latest_request", "categories", "catalogue_version", "latest")
         for name in names:
             assert getattr(one, name)() == getattr(two, name)()
         assert one.events_after(0) == two.events_after(0)
@@ -204,7 +204,7 @@ def test_a_store_moves_with_all_it_has(tmp_path, postgresql_url):
         two.add_events([Event("c", "3"), Event("a", "1", key="k")])
         assert [event.user for event in two.events_after(0)[0]] == ["a", "b", "c"]
         two.request_model("v2", "runs/b")
-        assert two.requested_model().version == "v2"
+        assert two.latest_request().version == "v2"
         with pytest.raises(UsageError, match="has rows") as caught:
             copy_store(one, two)
         assert caught.value.code == "store_not_empty"

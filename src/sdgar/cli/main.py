@@ -1,12 +1,13 @@
 """The process of a command: its streams, its exit code, and Ctrl-C.
 
-Exit codes: 0 done, 1 a bug, 2 usage, 3 data, 4 saved model, 5 disk, RAM, device or network, 6
-numbers that are not finite, 7 a model that is not replaced, 130 interrupted, 143 terminated.
+Exit codes: 0 done, 1 a bug, 2 usage, 3 data, 4 saved model, 5 disk, RAM, device or network, 6 NaN
+or infinity, 7 the new model was rejected and the old one kept, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import io
 import os
@@ -18,25 +19,25 @@ from types import FrameType
 from typing import Any, TextIO
 
 _ALLOCATIONS = 20_000
-"""The number of new objects after which Python looks for garbage. Imports leave none, and make so
-many objects that Python's own 700 would cost a tenth of their time."""
+"""The garbage collector's first threshold: imports create many objects and no garbage, and with
+Python's default collection takes a tenth of their time."""
 _IMPORT = "<frozen importlib._bootstrap>"
 """The name of the code that imports modules, as frames have it."""
 
 Handler = Callable[[int, FrameType | None], None]
 
 
-def run_process(leave: Handler) -> None:
+def run_process(on_interrupt: Handler) -> None:
     """Run the command line, and end the process as soon as it is done.
 
-    Python would first destroy all modules, which takes a second for torch's. What is
-    registered first runs last: threads have ended by then, and all other exit functions have run.
-    ``leave`` is the handler of Ctrl-C until here.
+    Python would first destroy all modules, which takes a second for torch's. atexit runs functions
+    in reverse order, so ``_end`` runs last, after threads have ended. ``on_interrupt`` is the
+    handler of Ctrl-C until here.
     """
     found: list[int] = []
     atexit.register(_end, found)
     try:
-        run(leave)
+        run(on_interrupt)
     except SystemExit as end:
         if isinstance(end.code, int):
             found.append(end.code)
@@ -52,23 +53,23 @@ def _end(found: list[int]) -> None:
         os._exit(found[0])
 
 
-def run(leave: Handler | None = None) -> None:
+def run(on_interrupt: Handler | None = None) -> None:
     """Run the command line, and exit with its code."""
     gc.set_threshold(_ALLOCATIONS)
-    interrupts = _Interrupts(leave)
+    interrupts = _Interrupts(on_interrupt)
     try:
         prepare_streams()
         from sdgar.cli.app import answer
 
-        code = answer(lambda: interrupts.came)
+        code = answer(lambda: interrupts.interrupted)
     except BaseException as error:
-        # What is interrupted may end in any exception.
-        if isinstance(error, SystemExit) or not interrupts.came:
+        # After Ctrl-C any exception can come out of the interrupted code.
+        if isinstance(error, SystemExit) or not interrupts.interrupted:
             raise
         code = 130
     finally:
-        interrupts.forget()
-    if interrupts.came and code == 130:
+        interrupts.restore()
+    if interrupts.interrupted and code == 130:
         sys.stderr.write("interrupted\n")
     sys.exit(code)
 
@@ -76,26 +77,26 @@ def run(leave: Handler | None = None) -> None:
 class _Interrupts:
     """Turns Ctrl-C into KeyboardInterrupt, and remembers it.
 
-    During an import there is no exception, which code in C would turn into an abort: the process
-    ends at once, by ``leave``.
+    During an import Ctrl-C ends the process at once, by ``on_interrupt``: a KeyboardInterrupt
+    raised within code in C could abort Python.
     """
 
-    def __init__(self, leave: Handler | None) -> None:
-        self.came = False
-        self._leave = leave
+    def __init__(self, on_interrupt: Handler | None) -> None:
+        self.interrupted = False
+        self._on_interrupt = on_interrupt
         self._handler = signal.getsignal(signal.SIGINT)
-        if self._handler in (signal.default_int_handler, leave):
-            signal.signal(signal.SIGINT, self._take)
+        if self._handler in (signal.default_int_handler, on_interrupt):
+            signal.signal(signal.SIGINT, self._on_sigint)
 
-    def forget(self) -> None:
+    def restore(self) -> None:
         """Restore the handler that was there before."""
-        if signal.getsignal(signal.SIGINT) == self._take:
+        if signal.getsignal(signal.SIGINT) == self._on_sigint:
             signal.signal(signal.SIGINT, self._handler)
 
-    def _take(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
-        if self._leave is not None and _is_importing(frame):
-            self._leave(number, frame)
+    def _on_sigint(self, number: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+        if self._on_interrupt is not None and _is_importing(frame):
+            self._on_interrupt(number, frame)
         raise KeyboardInterrupt
 
 
@@ -108,11 +109,11 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-class _Pipe(io.FileIO):
+class _OutputDescriptor(io.FileIO):
     """A descriptor to write to.
 
-    When the reader has left, the work continues and its output is lost. Any other fault, such as a
-    full disk, is raised once if ``strict``.
+    If the reader closes the pipe, the work continues and further output is discarded. Any other
+    fault, such as a full disk, is raised once if ``strict``.
     """
 
     def __init__(self, descriptor: int, *, strict: bool) -> None:
@@ -131,9 +132,10 @@ class _Pipe(io.FileIO):
                 if self._strict:
                     from sdgar.errors import ResourceError
 
+                    full = error.errno == errno.ENOSPC
+                    advice = "Free some space" if full else "Check where the output goes"
                     raise ResourceError(
-                        f"standard output cannot be written: {error.strerror}. Free some space, or "
-                        "write to another place.",
+                        f"standard output cannot be written: {error.strerror}. {advice}.",
                         code="disk_full",
                     ) from error
         return memoryview(data).nbytes
@@ -153,10 +155,10 @@ def prepare_streams() -> None:
 def _stream(now: TextIO | None, *, strict: bool) -> io.TextIOWrapper:
     if now is None:  # the descriptor is closed
         return io.TextIOWrapper(io.BufferedWriter(io.FileIO(os.devnull, "wb")), encoding="utf-8")
-    pipe = _Pipe(now.fileno(), strict=strict)
+    output = _OutputDescriptor(now.fileno(), strict=strict)
     return io.TextIOWrapper(
-        io.BufferedWriter(pipe),
+        io.BufferedWriter(output),
         encoding=now.encoding,
         errors="backslashreplace",
-        line_buffering=not strict or pipe.isatty(),
+        line_buffering=not strict or output.isatty(),
     )

@@ -30,7 +30,7 @@ from sdgar.machine import cores
 from sdgar.machine.threads import share
 from sdgar.maths.neighbours_on_device import (
     MOST_IN_SYSTEMS,
-    OnDevice,
+    TorchNeighbours,
     as_rows,
     by_speaker,
     length_weights,
@@ -66,7 +66,7 @@ class Neighbourhoods:
         ``items_of`` has the items of each user, with weights that say how much each row counts.
         """
         if not _compiled(device.type):
-            near_IK, weight_IK = OnDevice(self, matrix(items_of, n_items, device)).solved()
+            near_IK, weight_IK = TorchNeighbours(self, matrix(items_of, n_items, device)).solved()
             if not torch.isfinite(weight_IK).all():
                 raise self.not_finite()
             return by_speaker(near_IK, weight_IK)
@@ -75,7 +75,8 @@ class Neighbourhoods:
     def similarities(self, items_of: Rows, n_items: int, device: torch.device) -> Rows:
         """Return x_ji = G_ji / (√(G_jj G_ii) + shrink) for the k items j of each S_i."""
         if not _compiled(device.type):
-            return by_speaker(*OnDevice(self, matrix(items_of, n_items, device)).similarities())
+            on_device = TorchNeighbours(self, matrix(items_of, n_items, device))
+            return by_speaker(*on_device.similarities())
         return self._on_threads(items_of, n_items).similarities()
 
     def _on_threads(self, items_of: Rows, n_items: int) -> OnThreads:
@@ -90,7 +91,7 @@ class Neighbourhoods:
         """
         cpu = torch.device("cpu")
         history, old = (matrix(rows, before.n_rows, cpu) for rows in (items_of, before))
-        return as_rows(OnDevice(self, history).solved_with(old, torch.from_numpy(new_N)))
+        return as_rows(TorchNeighbours(self, history).solved_with(old, torch.from_numpy(new_N)))
 
     def not_finite(self) -> NumericalError:
         """Build the error for systems that have no solution."""

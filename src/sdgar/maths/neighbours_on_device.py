@@ -73,7 +73,7 @@ def _inverse(near_BK: Tensor, n_items: int) -> tuple[Tensor, Tensor, Tensor]:
     return pad(count_I.cumsum(0), (1, 0)), order_R // k, order_R % k
 
 
-class OnDevice:
+class TorchNeighbours:
     """The weights by torch alone, on any device: dense blocks of G, batches of systems."""
 
     def __init__(self, rule: Neighbourhoods, history: SparseMatrix) -> None:

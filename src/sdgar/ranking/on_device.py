@@ -26,7 +26,7 @@ _RAM_OF_GPU = 4 << 30
 """The bytes of a block on a GPU, where smaller ones cost launches."""
 
 
-class OnDevice:
+class TorchRanking:
     """Finds the k best of each row, a block at a time."""
 
     def __init__(self, scorer: TensorScorer, wanted: Wanted) -> None:

@@ -87,9 +87,9 @@ def top_k(
         return TopK(items_TK, scores_TK)
     wanted = Wanted(users_T, kept, seen, blocked_I)
     if hasattr(scorer, "device"):
-        from sdgar.ranking.on_device import OnDevice
+        from sdgar.ranking.on_device import TorchRanking
 
-        found = OnDevice(cast("TensorScorer", scorer), wanted).rank()
+        found = TorchRanking(cast("TensorScorer", scorer), wanted).rank()
     elif (bias_I := shared_scores(scorer)) is not None:
         found = _in_one_order(bias_I, wanted)
     else:

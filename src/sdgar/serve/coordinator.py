@@ -34,7 +34,7 @@ class SwapCoordinator:
         self._models, self._database, self._group = models, database, group
         self._name = f"{group}{_SEPARATOR}{socket.gethostname()}-{os.getpid()}"
         self._staged: Snapshot | None = None
-        request = database.requested_model(group)
+        request = database.latest_request(group)
         self._number = 0 if request is None else request.number
         """The number of the last request that this process has finished."""
         version = models.current.first.snapshot.version
@@ -43,7 +43,7 @@ class SwapCoordinator:
     def propose(self, variant: str, model: str | None = None) -> tuple[str, str, int]:
         """Request a model from all processes; return its name, version and request number."""
         name, version = self._models.locate(variant, model)
-        request = self._database.requested_model(self._group)
+        request = self._database.latest_request(self._group)
         label = f"{variant}{_SEPARATOR}{name}"
         if request is not None and (request.name, request.version) == (label, version):
             return name, version, request.number
@@ -82,7 +82,7 @@ class SwapCoordinator:
 
     def step(self) -> None:
         """Take the next step towards the requested model; called periodically by a thread."""
-        request = self._database.requested_model(self._group)
+        request = self._database.latest_request(self._group)
         if request is None or request.number <= self._number:
             self._report(*self._last_report)
             return
@@ -130,7 +130,7 @@ class SwapCoordinator:
 
     def _report(self, state: str, subject: str, reason: str = "") -> None:
         self._last_report = (state, subject, reason)
-        self._database.report(self._name, subject, state, reason)
+        self._database.add_report(self._name, subject, state, reason)
 
     def _finish(self, request: ModelRequest, state: str, reason: str = "") -> None:
         """Report the result of a request for this process, and wait for the next request."""

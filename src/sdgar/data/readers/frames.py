@@ -17,8 +17,8 @@ from sdgar.errors import DataError, UsageError
 _SOURCE = "the frame"
 
 
-class Frame:
-    """Any table with named columns, of which only the used ones are converted."""
+class TableSource:
+    """A table with named columns; only the columns that are used are converted."""
 
     def __init__(self, table: Any) -> None:
         # pandas comes before Arrow: its own Arrow export needs pyarrow, which may be missing.
@@ -33,20 +33,20 @@ class Frame:
                 self._table = _polars(table)
                 self.names = tuple(self._table.collect_schema().names())
 
-    def chunk(self, used: dict[str, str]) -> Chunk:
-        """Return the used columns as a chunk."""
+    def chunk(self, columns_by_role: dict[str, str]) -> Chunk:
+        """Return some columns, each named by its role, as a chunk."""
         if isinstance(self._table, pl.LazyFrame):
-            names = list(dict.fromkeys(used.values()))
+            names = list(dict.fromkeys(columns_by_role.values()))
             with _failures_named():
                 frame = self._table.select(names).collect()
-            return typed_chunk(frame, used, _SOURCE)
-        columns = {role: self._column(role, name) for role, name in used.items()}
+            return typed_chunk(frame, columns_by_role, _SOURCE)
+        columns = {role: self._column(role, name) for role, name in columns_by_role.items()}
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             raise UsageError(
                 f"the columns differ in length: {sorted(lengths)}.", code="column_length"
             )
-        return typed_chunk(pl.DataFrame(columns), {role: role for role in used}, _SOURCE)
+        return typed_chunk(pl.DataFrame(columns), {role: role for role in columns_by_role}, _SOURCE)
 
     def _column(self, role: str, name: str) -> pl.Series:
         values = self._table[_original(self._table, name)]
@@ -56,24 +56,25 @@ class Frame:
         if isinstance(values, pl.Series):
             return values
         kind = values.dtype.kind if isinstance(values, np.ndarray) else "O"
-        if kind == "M":  # of any unit, of which Polars supports only some
+        if kind == "M":  # of any time unit; Polars supports only some
             return pl.Series(microseconds(values).view("M8[us]"))
         if kind == "m":
             return pl.Series(values.astype("m8[us]"))
         if kind not in "OTU":
             return pl.Series(values)
-        made = id_column if is_id(role) else value_column
-        return made([plain(v) for v in values], name, _SOURCE)
+        make_series = id_column if is_id(role) else value_column
+        return make_series([plain(v) for v in values], name, _SOURCE)
 
 
 @contextmanager
 def _failures_named() -> Iterator[None]:
-    """Raise errors that quote the first line of what Polars says of a query or a table."""
+    """Turn an error of Polars into a DataError with the first line of its message."""
     try:
         yield
     except pl.exceptions.PolarsError as error:
         raise DataError(
-            f"{_SOURCE} cannot be read: {str(error).splitlines()[0]}. Check how it is made.",
+            f"the table cannot be read: {str(error).splitlines()[0]}. Check the query or the "
+            "columns that it comes from.",
             code="bad_table",
         ) from error
 
@@ -83,7 +84,7 @@ def _is_pandas(table: object) -> bool:
 
 
 def _pandas_values(column: Any) -> Any:
-    """Return the values of a pandas column, with None for every kind of missing value if possible.
+    """Return a pandas column's values; missing ones are None if objects, otherwise NaN or NaT.
 
     A nullable column of integers is taken as objects if values are missing: pandas itself would
     make it floats, which lose digits above 2^53.

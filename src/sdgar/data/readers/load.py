@@ -17,7 +17,7 @@ from sdgar.data.read_options import WEIGHTINGS, ReadOptions, SeenBy
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.cleaning import needs_threshold, ratings_of, with_threshold
 from sdgar.data.readers.columns import Columns, resolve
-from sdgar.data.readers.frames import Frame
+from sdgar.data.readers.frames import TableSource
 from sdgar.data.readers.indexing import to_interactions
 from sdgar.data.readers.inputs import InputFiles
 from sdgar.data.readers.problems import ProblemLog
@@ -116,7 +116,7 @@ def read_files(
 
 def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> LoadedRows:
     """Read a Polars, pandas or Arrow table, a DuckDB relation, or a dict of columns."""
-    source = Frame(frame)
+    source = TableSource(frame)
     columns, notes = resolve(source.names, options)
     table = Table([source.chunk(columns.used)])
     return _loaded(table, columns, options, list(notes), ProblemLog(), untyped=False)

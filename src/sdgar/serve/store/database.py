@@ -36,10 +36,7 @@ class KeyTable(Transactions):
     """The API keys of a store: the secret is shown once, and only its hash is stored."""
 
     def add_key(self, name: str, role: str, expires: float | None = None) -> str:
-        """Create a key that expires at a time (None: never), and return its secret.
-
-        The secret reads ``sdgar_ID_SECRET`` and cannot be shown again.
-        """
+        """Create an API key, and return its secret ``sdgar_ID_SECRET``, which is shown only now."""
         if role not in ROLES:
             raise unknown_name("role", role, ROLES)
         id = secrets.token_hex(_ID_BYTES)
@@ -64,10 +61,10 @@ class KeyTable(Transactions):
 
 
 class DeploymentTable(Transactions):
-    """The requests for models and the servers' reports, by which servers agree on a model."""
+    """Which model each group of servers should load, and which model each server reports."""
 
     def request_model(self, version: str, name: str, group: str = "") -> int:
-        """Request a model from all servers of a group; return the number of the request."""
+        """Request that a group's servers switch to a model; return the number of the request."""
         request = ModelRequest(0, version, name, time.time(), group)
         row = to_row(REQUESTED_MODELS, request, "a requested model")
         with self._writing() as connection:
@@ -75,14 +72,14 @@ class DeploymentTable(Transactions):
             (number,) = made.inserted_primary_key or (0,)
         return int(number)
 
-    def requested_model(self, group: str = "") -> ModelRequest | None:
-        """Return the latest request for a model of a group of servers, or None."""
+    def latest_request(self, group: str = "") -> ModelRequest | None:
+        """Return the latest request of a group of servers; None if there is none."""
         own = select(REQUESTED_MODELS).where(REQUESTED_MODELS.c.group == group)
         rows = self._rows(own.order_by(REQUESTED_MODELS.c.number.desc()).limit(1))
         return next(iter(to_records(ModelRequest, REQUESTED_MODELS, rows)), None)
 
-    def report(self, server: str, version: str, state: str, reason: str = "") -> None:
-        """Store the report of a server on a model; its last report counts."""
+    def add_report(self, server: str, version: str, state: str, reason: str = "") -> None:
+        """Store a server's report, which replaces its earlier one."""
         report = ServerReport(server, version, state, reason, time.time())
         with self._writing() as connection:
             self._upsert(connection, REPORTS, [to_row(REPORTS, report, "a report")])
@@ -94,21 +91,21 @@ class DeploymentTable(Transactions):
         )
 
 
-STEPS: tuple[Callable[[Connection], None], ...] = ()
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = ()
 """Functions that change the tables of an older store, from version 1 to the newest.
 
-A new store gets the newest tables, and an older one takes the steps that it lacks. To change a
-table, add a step; a step never changes once it was published.
+A new store gets the newest tables, and an older one the missing migrations. To change a table, add
+a migration; a migration never changes once it was published.
 """
 
 
-def newest_version() -> int:
-    """Return the version of the schema of this code."""
-    return 1 + len(STEPS)
+def supported_schema_version() -> int:
+    """Return the version of the schema that this code supports."""
+    return 1 + len(MIGRATIONS)
 
 
 def schema_version(connection: Connection, address: Address) -> int:
-    """Return the version of a store's schema, 0 without tables; raise for a foreign database."""
+    """Return a store's schema version, 0 without tables; raise if it belongs to another program."""
     names = set(inspect(connection).get_table_names())
     if SCHEMA_VERSION.name not in names:
         foreign = names if address.path is not None else names & set(METADATA.tables)
@@ -122,39 +119,40 @@ def schema_version(connection: Connection, address: Address) -> int:
         return 0
     found = connection.execute(select(func.max(SCHEMA_VERSION.c.version))).scalar()
     version = int(found or 0)
-    if version > newest_version():
+    if version > supported_schema_version():
         raise ArtifactError(
             f"the store {address} was made by a newer sdgar: its tables have version {version}, "
-            f"and this sdgar supports up to {newest_version()}. Upgrade it: pip install --upgrade "
-            "'sdgar[serve]'.",
+            f"and this sdgar supports up to {supported_schema_version()}. Upgrade it: pip "
+            "install --upgrade 'sdgar[serve]'.",
             code="newer_store",
         )
     return version
 
 
 def require_current(version: int, address: Address) -> None:
-    """Raise if a store that is open for reading only has no tables, or older ones."""
+    """Raise if a read-only store has no tables or an older schema."""
     if version == 0:
         raise DataError(
             f"{address} holds no store yet. `sdgar serve` and `sdgar keys add` create one.",
             code="no_such_store",
         )
-    if version < newest_version():
+    if version < supported_schema_version():
         raise ArtifactError(
-            f"the tables of the store {address} have version {version}, and {newest_version()} is "
-            "required. Open it once for writing, as `sdgar serve` does: that brings it up to date.",
+            f"the tables of the store {address} have version {version}, and version "
+            f"{supported_schema_version()} is required. Open it once for writing, as `sdgar serve` "
+            "does: that brings it up to date.",
             code="older_store",
         )
 
 
 def migrate(connection: Connection, version: int) -> None:
-    """Create the tables of a new store, or apply the steps that an older one lacks."""
+    """Create the tables of a new store, or apply the missing migrations to an older one."""
     if version == 0:
         METADATA.create_all(connection)
     else:
-        for step in STEPS[version - 1 :]:
-            step(connection)
-    for number in range(version + 1, newest_version() + 1):
+        for migration in MIGRATIONS[version - 1 :]:
+            migration(connection)
+    for number in range(version + 1, supported_schema_version() + 1):
         connection.execute(insert(SCHEMA_VERSION).values(version=number, applied=now()))
 
 
@@ -165,7 +163,7 @@ class Database(EventTable, EntryTable, KeyTable, ImpressionTable, DeploymentTabl
     def open(
         cls, url: str | Address, *, read_only: bool = False, must_exist: bool = False
     ) -> Database:
-        """Open a store by its address; unless it is only read, create it or bring it up to date.
+        """Open a store by its address; unless ``read_only``, create it or upgrade its schema.
 
         With ``read_only`` or ``must_exist`` a missing file is an error.
         """
@@ -190,23 +188,23 @@ class Database(EventTable, EntryTable, KeyTable, ImpressionTable, DeploymentTabl
         self.close()
 
     def _prepare(self) -> None:
-        """Create or migrate the tables if needed; one of several servers does so, others wait."""
+        """Create or migrate tables if needed; of several servers one does it, and others wait."""
         with self._reading() as connection:
             version = schema_version(connection, self.address)
         if self._read_only:
             require_current(version, self.address)
-        elif version < newest_version():
+        elif version < supported_schema_version():
             with self._writing() as connection:
                 self._hold_lock(connection, SCHEMA_LOCK)
                 version = schema_version(connection, self.address)
                 migrate(connection, version)
 
 
-_AT_ONCE = 5_000
+_ROWS_PER_BATCH = 5_000
 
 
 def copy_store(source: Database, target: Database) -> dict[str, int]:
-    """Copy all rows of a store into an empty one, all or none; return the row count per table.
+    """Copy all rows of a store into an empty one in one transaction; return counts by table.
 
     Rows keep their numbers. The source is read at one moment.
     """
@@ -232,7 +230,7 @@ def copy_store(source: Database, target: Database) -> dict[str, int]:
 
 def _copy_table(reading: Connection, writing: Connection, table: Table) -> int:
     count = 0
-    rows = reading.execute(select(table).execution_options(yield_per=_AT_ONCE))
+    rows = reading.execute(select(table).execution_options(yield_per=_ROWS_PER_BATCH))
     for some in rows.partitions():
         rows_by_key = [dict(zip(table.c.keys(), row, strict=True)) for row in some]
         writing.execute(table.insert(), rows_by_key)
