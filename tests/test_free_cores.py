@@ -135,7 +135,7 @@ def test_a_thread_without_a_core_takes_no_part(monkeypatch):
         by.add(threading.get_ident())
         parts.append((first, last))
 
-    threads.share(part, 64, 10**6)
+    threads.run_parts(part, 64, 10**6)
     assert len(by) == 1
     assert sorted(parts) == [(first, first + 2) for first in range(0, 64, 2)]
 
@@ -151,7 +151,7 @@ def test_threads_come_and_go_with_the_cores_and_every_part_is_done_once(monkeypa
         parts.extend(range(first, last))
         time.sleep(0.002)
 
-    threads.share(part, 320, 10**6, at_once=2)
+    threads.run_parts(part, 320, 10**6, at_once=2)
     assert sorted(parts) == list(range(320))
     assert 1 < len(set(by)) <= 4
     assert by[0] == threading.get_ident()
@@ -170,7 +170,7 @@ def test_the_error_of_any_part_is_raised_and_ends_the_work(monkeypatch, bad):
         done.append(first)
 
     with pytest.raises(ArithmeticError, match=str(bad)):
-        threads.share(part, 640, 10**6, at_once=1)
+        threads.run_parts(part, 640, 10**6, at_once=1)
     assert len(done) < 640
 
 
@@ -190,7 +190,7 @@ def test_nothing_is_kept_after_the_work(monkeypatch):
 
     gc.disable()
     try:
-        threads.share(part, 64, 10**6, scratch)
+        threads.run_parts(part, 64, 10**6, scratch)
         del scratch
         assert alive() is None
     finally:

@@ -5,8 +5,8 @@ Axis letters end a name, so that a silent broadcast is visible:
     B rows of a batch      N negatives of a row     E interactions
     U contexts (users)     I items                  D embedding
     T held-out contexts    X new contexts           K length of a list, or states of the generator
-    W weights              U1 one more than U       B1 a second axis of size 1
-    R rows of a table, or rows drawn again
+    W weights              R rows of a table, or those drawn again
+    U1 one more than U     B1 a second axis of size 1
 
 A context is what the paper calls c: by default the user. ``users_B`` indexes contexts.
 """
@@ -42,14 +42,11 @@ class Negatives:
     items_BN: Tensor
     """The items that are proposed."""
     accepted_BN: Tensor
-    """Whether each item is a negative: False where every try met a known positive, and the draw
-    must get weight 0."""
+    """Whether each item is a negative; False if every try met a known positive: it has weight 0."""
     log_q_BN: Tensor | None = None
-    """The logarithm of Q(item | context) up to a constant of the row; None if the sampler does not
-    know it."""
+    """log Q(item | context) up to a constant of the row; None if the sampler cannot compute it."""
     tries_B: Tensor | None = None
-    """How many draws it took to find each negative, for objectives that weight by rank; None if the
-    sampler does not count."""
+    """How many draws each negative took, to estimate ranks; None if the sampler does not count."""
 
     def rows(self, part: slice | Tensor) -> Negatives:
         """Return the negatives of some rows, which may be repeated."""
@@ -161,8 +158,7 @@ class Discriminator(TensorScorer, Protocol):
     """
 
     by_event: bool
-    """Whether ``score_and_penalty`` receives indices of training rows in place of contexts, because
-    each row has a separate history."""
+    """Whether ``score_and_penalty`` receives training rows, each with its history, not contexts."""
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """Return the scores s_BN of N items for each row."""
@@ -248,18 +244,15 @@ class System:
     batch_size: int
     """How many positives one step learns from."""
     l2: float
-    """The weight λ: half of it multiplies the discriminator's penalty, for factorization the
-    squared norms."""
+    """The weight λ: the penalty, for factorization the squared norms, is multiplied by λ / 2."""
     positives_per_visit: int = 1
     """How many positives P of a context share one pool of negatives; 1 gives each its own."""
     refit_every: int | None = None
     """How many epochs lie between two refits of the sampler; None for static samplers."""
     seen_elsewhere: bool = False
-    """Whether negatives avoid all that a user has in any context, and not only what the context
-    has."""
+    """Whether negatives avoid what the user has in any context, and not only in this one."""
     recommends: Recommending | None = None
-    """The part that recommends; None if it is the discriminator. In IRGAN it can be the
-    generator."""
+    """The part that recommends, in IRGAN perhaps the generator; None if it is the discriminator."""
 
     def __post_init__(self) -> None:
         """Raise if the parts do not go together."""

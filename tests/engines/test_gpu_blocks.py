@@ -164,7 +164,7 @@ def test_one_block_has_the_bytes_of_the_engine_in_memory(shards):
     whole = FusedGpuEngine(system, data, seed=seed, device=DEVICE)
     assert engine.run_epoch(1).loss == whole.run_epoch(1).loss
     kept = engine._users.join(range(3), "vectors")
-    for name, table in whole.users().items():
+    for name, table in whole.user_tables().items():
         assert torch.equal(table, kept[name]), name
     assert torch.equal(system.discriminator.item_ID, engine._template.discriminator.item_ID)
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sdgar.kernels.numba import threads as numba_threads
-from sdgar.machine.threads import share
+from sdgar.machine.threads import run_parts
 
 NAPPING = numba_threads._meeting(numba_threads._nap, numba_threads._let_nap)
 """The barrier of systems on which a thread cannot be woken."""
@@ -90,7 +90,7 @@ def test_every_row_is_taken_once_by_any_thread(rows, numbers, monkeypatch):
     def kernel(first, last, step):
         count_R[first:last] += step
 
-    share(kernel, rows, numbers, 2)
+    run_parts(kernel, rows, numbers, 2)
     assert count_R.tolist() == [2] * rows
 
 
@@ -107,7 +107,7 @@ def test_a_thread_that_is_held_up_keeps_others_from_no_part_but_its_own(monkeypa
         if first == 0:
             assert rest_done.wait(20)
 
-    share(kernel, 160, 10**6)
+    run_parts(kernel, 160, 10**6)
     assert sorted(taken) == list(range(0, 160, 10))
 
 

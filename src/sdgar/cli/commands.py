@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from sdgar.cli.options.option import command_from
-from sdgar.cli.pages import SETTINGS, Command, show, showing, write_options, write_panel
+from sdgar.cli.pages import SETTINGS, Command, with_page, write_options, write_page, write_panel
 from sdgar.errors import UsageError, unknown_name
 
 GROUP = "sdgar.commands"
@@ -153,13 +153,13 @@ class CommandGroup(TyperGroup):
     prefix = ""
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Return the option --help, which shows the page as ``show`` does."""
-        return showing(super().get_help_option(ctx))
+        """Return the option --help, which shows the page as ``write_page`` does."""
+        return with_page(super().get_help_option(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Take the options of the group; without any word the page is the answer."""
         if not args and not ctx.resilient_parsing:
-            show(ctx)
+            write_page(ctx)
             raise typer.Exit(2)
         return super().parse_args(ctx, args)
 

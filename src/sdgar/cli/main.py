@@ -31,8 +31,7 @@ def run_process(on_interrupt: Handler) -> None:
     """Run the command line, and end the process as soon as it is done.
 
     Python would first destroy all modules, which takes a second for torch's. atexit runs functions
-    in reverse order, so ``_end`` runs last, after threads have ended. ``on_interrupt`` is the
-    handler of Ctrl-C until here.
+    in reverse order: ``_end`` is last, after threads. ``on_interrupt`` handled Ctrl-C until here.
     """
     found: list[int] = []
     atexit.register(_end, found)

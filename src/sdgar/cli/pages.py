@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 WIDTH = 100
-"""The widest a page becomes; a narrower terminal makes it narrower."""
+"""The most characters of a line; a narrower terminal has fewer."""
 SETTINGS: Mapping[str, Any] = {
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
@@ -43,25 +43,25 @@ class Command(TyperCommand):
         return shown is None or is_argument or bool(shown & set(parameter.opts))
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Return the option --help, which shows the page as ``show`` does."""
-        return showing(super().get_help_option(ctx))
+        """Return the option --help, which writes the page by ``write_page``."""
+        return with_page(super().get_help_option(ctx))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a list of parameters for each panel, arguments first."""
         write_options(ctx, formatter, filter(self.is_listed, self.get_params(ctx)))
 
 
-def show(ctx: Any) -> None:
+def write_page(ctx: Any) -> None:
     """Write the page of a command to standard output, in letters that the stream has."""
     sys.stdout.write(ctx.get_help() + "\n")
 
 
-def showing(option: Any) -> Any:
-    """Return the option --help with the page as its answer."""
+def with_page(option: Any) -> Any:
+    """Return the option --help so that it writes the page and ends the command."""
 
     def answer(ctx: Any, parameter: Any, wanted: bool) -> None:
         if wanted and not ctx.resilient_parsing:
-            show(ctx)
+            write_page(ctx)
             raise typer.Exit
 
     if option is not None:

@@ -44,7 +44,7 @@ class Interactions(Described):
     """
 
     users: Ids
-    """The ids of the contexts; with the default ``context``, these are users."""
+    """The ids of the contexts, which are users by default."""
     items: Ids
     """The ids of the items."""
     indptr_U1: NDArray[np.int64]

@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 class Sequence(SequenceEncoder, Vectors):
     """s(c, i) = h_c · v_i + b_i (or a cosine), with h_c from the items of c in their order.
 
-    In training the context of a row is what its user had before it (``by_event``); afterwards that
-    of a user is all that is known of them. Of a user with more than ``length`` items, rows share
-    windows of so many: a row sees the last ``length`` items or fewer, and at least half as many.
-    The rows of a window are computed in one pass.
+    In training the context of a row is what its user had before it (``by_event``); afterwards the
+    context of a user is all their items. If a user has more than ``length`` items, several rows
+    share a window: each sees at most ``length`` items before it, and at least half as many. The
+    rows of a window are computed in one pass.
     """
 
     by_event: ClassVar[bool] = True
     item_J: Tensor
-    """The items of everybody in the order of time, and after them the empty place."""
+    """The items of each user in the order of time, user after user; at the end the padding item."""
     start_U1: Tensor
     """Where the items of each user begin."""
     begin_E: Tensor
-    """Where the items before each training row begin, as far as it sees them."""
+    """The first place in ``item_J`` that each training row sees."""
     count_E: Tensor
-    """How many items before it each training row sees; 1 where that is the empty place."""
+    """How many places from there each training row sees; 1 for the padding item alone."""
     together_E: Tensor
     """The number of the window of each training row."""
 
     def prepare(self, data: Interactions) -> None:
-        """Sort everybody's items by time, and find what each training row sees of them."""
+        """Sort the items of each user by time, and find what each training row sees of them."""
         if data.time_E is None:
             raise DataError(
                 "a sequence model needs a time for every row. Name the column with "
@@ -60,8 +60,8 @@ class Sequence(SequenceEncoder, Vectors):
             ("count_E", np.maximum(rank_E - skipped_E, 1)),
             ("together_E", window_E),
         ):
-            here = torch.from_numpy(array).to(self.item_JD.device)
-            self.register_buffer(name, here, persistent=False)
+            tensor = torch.from_numpy(array).to(self.item_JD.device)
+            self.register_buffer(name, tensor, persistent=False)
 
     def rows(self, users_B: Tensor, items_BN: Tensor) -> Picks:
         """Return h_BD of users with all they have, and the vectors of items."""
@@ -71,7 +71,7 @@ class Sequence(SequenceEncoder, Vectors):
     def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> Picks:
         """Return h_BD of what each training row sees, and the vectors of items.
 
-        Rows that see items from the same one on are places of one sequence.
+        Rows whose items begin at the same place belong to one sequence.
         """
         count_B = self.count_E[rows_B]
         begin_S, sequence_B = torch.unique(self.begin_E[rows_B], return_inverse=True)

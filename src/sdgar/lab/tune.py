@@ -1,9 +1,9 @@
 """The search for hyper-parameters on validation rows, with one seed; test rows play no part.
 
-The n-th trial depends on the seed, on n and on the results before it, and on nothing else: a new
-sampler is made for each, its seed addressed by (seed, stream, n). The first trial has the defaults.
-If the grid of all choices is no larger than the number of trials, it is tried in a random order;
-else the tree-structured Parzen estimator proposes.
+The n-th trial depends on the seed, on n and on the results before it, and on nothing else: each
+has a new sampler with its own seed. The first trial has the defaults. If the grid of all choices is
+no larger than the number of trials, it is tried in a random order; otherwise the tree-structured
+Parzen estimator proposes.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def tune(
         kept = f"All trials but this one are kept in {study}; the same command resumes."
     work = Work(watch or Watch(), stop, kept)
     every = grid(space, first, seed)
-    walks = all(isinstance(values, Choice) for values in space.values()) and len(every) <= trials
-    wanted, planned = (len(every), every) if walks else (trials, [first])
+    fits = all(isinstance(values, Choice) for values in space.values()) and len(every) <= trials
+    wanted, planned = (len(every), every) if fits else (trials, [first])
     with opened(identity, warmup=warmup, path=study, overwrite=overwrite) as search:
         done = tried_in(search)
         for tried in done:
@@ -135,7 +135,7 @@ def tune(
             work.require_going()
             before = [tried.settings for tried in done]
             untried = next((one for one in planned if one not in before), None)
-            trial = _next_trial(search, space, untried, address(seed, len(done)))
+            trial = _next_trial(search, space, untried, trial_seed(seed, len(done)))
             settings = rounded(trial.params)
             twin = next((tried for tried in done if tried.settings == settings), None)
             tried = Tried(number=len(done) + 1, settings=settings, state="pruned", value=None)
@@ -231,7 +231,7 @@ def _train(
 
 
 def grid(space: Space, first: dict[str, Any], seed: int) -> list[dict[str, Any]]:
-    """Return all settings that choices allow, ``first`` first, the others in a random order."""
+    """Return all combinations of the choices: ``first``, then the others in a random order."""
     choices = {name: v.values for name, v in space.items() if isinstance(v, Choice)}
     every = [
         first | dict(zip(choices, values, strict=True))
@@ -242,14 +242,14 @@ def grid(space: Space, first: dict[str, Any], seed: int) -> list[dict[str, Any]]
     return [first, *others]
 
 
-def address(seed: int, n: int) -> int:
-    """Return the 32 random bits of trial n."""
+def trial_seed(seed: int, n: int) -> int:
+    """Return the seed of the sampler for trial n, 32 random bits."""
     rows = np.array([n])
     return int(Draws(seed, Stream.TRIALS, 1, rows).words(0 * rows)[0][0])
 
 
 def rounded(settings: dict[str, Any]) -> dict[str, Any]:
-    """Round to three digits, as a search is no more precise, and they can be typed again."""
+    """Round settings to three digits: a search is no more precise, and they are quick to type."""
     return {
         name: float(f"{value:.3g}") if isinstance(value, float) else value
         for name, value in settings.items()

@@ -1,4 +1,4 @@
-"""Parts of work that threads take, while other processes leave a core for each of them.
+"""Run parts of work by threads, as many as other processes leave cores for.
 
 Each thread may compute matrix products, for which the BLAS library behind NumPy would start further
 threads: ``one_blas_thread`` keeps it from that.
@@ -25,10 +25,10 @@ _blas_lock = threading.Lock()
 _blas_users = 0
 """How many threads are in ``one_blas_thread``."""
 _blas_threads: list[int] = []
-"""The threads of each BLAS library before the first of them came."""
+"""The threads of each BLAS library outside of ``one_blas_thread``."""
 
 
-def share(
+def run_parts(
     kernel: Callable[..., object],
     rows: int,
     numbers: int,
@@ -38,11 +38,11 @@ def share(
 ) -> None:
     """Call kernel(first, last, *args) for parts of the rows, each taken by a thread that is free.
 
-    A thread that has to wait for a core holds up one part, not an equal share of all rows; and it
-    takes a part only while other processes leave a core for it.
-    ``numbers`` is how many numbers there are to compute in all. ``at_once`` sets the rows of a
-    part, for a kernel whose last bits depend on them; else there are some parts for each thread.
-    ``pool_of`` gives so many threads that are kept for later; else threads are started here.
+    A thread that has to wait for a core delays one part, not an equal share of all rows; and it
+    takes a part only while other processes leave a core for it. ``numbers`` is how many numbers
+    are computed in all. ``at_once`` sets the rows of a part, for a kernel whose last bits depend
+    on them. ``pool_of`` returns so many threads that are kept for later; without it threads are
+    started here.
     """
     threads = min(cores.threads(), rows) if numbers >= _WORTH_THREADS else 1
     if at_once is not None:
@@ -59,11 +59,11 @@ def share(
         return
     kept = ThreadPoolExecutor(threads - 1) if pool_of is None else nullcontext(pool_of(threads - 1))
     with kept as pool:
-        _Taken(lambda part: kernel(*part, *args), left, threads, pool).run()
+        _PartsOfWork(lambda part: kernel(*part, *args), left, threads, pool).run()
 
 
-class _Taken:
-    """Parts of work that threads take; the calling thread is the first of them."""
+class _PartsOfWork:
+    """Parts of work that threads take one by one; the calling thread is the first of them."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class _Taken:
     def run(self) -> None:
         """Return when all parts are done, or raise what a part has raised."""
         try:
-            self._take(0)
+            self._do_parts(0)
         finally:
             self._ended.set()  # after Ctrl-C, no thread takes another part
             others = [one for one in self._started if one is not None and not one.cancel()]
@@ -87,7 +87,7 @@ class _Taken:
         for other in others:
             other.result()
 
-    def _take(self, t: int) -> None:
+    def _do_parts(self, t: int) -> None:
         """Do parts while there are some, and a core for this thread."""
         with cores.one_thread():
             while not self._ended.is_set() and t < (now := cores.threads_now(self._threads)):
@@ -104,11 +104,11 @@ class _Taken:
                     raise
 
     def _start(self, now: int) -> None:
-        """Start the threads that have a core by now."""
+        """Start threads 1 … now - 1, for which there is a core now."""
         for t in range(1, now):
             before = self._started[t]
             if before is None or (before.done() and not self._ended.is_set()):
-                self._started[t] = self._pool.submit(self._take, t)
+                self._started[t] = self._pool.submit(self._do_parts, t)
 
 
 @contextmanager

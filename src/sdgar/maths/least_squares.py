@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from sdgar.errors import NumericalError, exhausted
 from sdgar.machine import cores
-from sdgar.machine.threads import share
+from sdgar.machine.threads import run_parts
 from sdgar.maths.sparse import SparseMatrix
 
 # Numbers in the largest array of a block of rows.
@@ -149,7 +149,7 @@ def _by_rows(
         improve(first, last, *arrays, *given)
 
     numbers = (1 + steps) * dim * (len(known.column_E) + dim * known.n_rows)
-    share(part, known.n_rows, numbers)
+    run_parts(part, known.n_rows, numbers)
     return u_RD
 
 

@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 
 from sdgar.errors import NumericalError, ResourceError
 from sdgar.machine import cores
-from sdgar.machine.threads import share
+from sdgar.machine.threads import run_parts
 from sdgar.maths.neighbours_on_device import (
     MOST_IN_SYSTEMS,
     TorchNeighbours,
     as_rows,
-    by_speaker,
     length_weights,
     matrix,
+    rows_by_neighbour,
 )
 from sdgar.maths.rows import InMemory, Place, Rows, transposed
 
@@ -69,14 +69,14 @@ class Neighbourhoods:
             near_IK, weight_IK = TorchNeighbours(self, matrix(items_of, n_items, device)).solved()
             if not torch.isfinite(weight_IK).all():
                 raise self.not_finite()
-            return by_speaker(near_IK, weight_IK)
+            return rows_by_neighbour(near_IK, weight_IK)
         return self._on_threads(items_of, n_items).weights()
 
     def similarities(self, items_of: Rows, n_items: int, device: torch.device) -> Rows:
         """Return x_ji = G_ji / (√(G_jj G_ii) + shrink) for the k items j of each S_i."""
         if not _compiled(device.type):
             on_device = TorchNeighbours(self, matrix(items_of, n_items, device))
-            return by_speaker(*on_device.similarities())
+            return rows_by_neighbour(*on_device.similarities())
         return self._on_threads(items_of, n_items).similarities()
 
     def _on_threads(self, items_of: Rows, n_items: int) -> OnThreads:
@@ -190,13 +190,13 @@ class OnThreads:
         for number, start in enumerate(starts):
             some = slice(start, min(start + self._block, n))
             self._solve(near_IK[some], both_IK[some], weight_IK[some], number, len(starts))
-        return self._by_speaker(near_IK, weight_IK)
+        return self._rows_by_neighbour(near_IK, weight_IK)
 
     def similarities(self) -> Rows:
         """Return row j for the items that item j is a neighbour of: how similar it is to each."""
         near_IK, both_IK = self._found()
         root_IK = self._root_I[:, None] * self._root_I[near_IK]
-        return self._by_speaker(near_IK, both_IK / (root_IK + np.float32(self._rule.shrink)))
+        return self._rows_by_neighbour(near_IK, both_IK / (root_IK + np.float32(self._rule.shrink)))
 
     def _found(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the neighbours of every item, and how often each occurs together with it."""
@@ -206,12 +206,12 @@ class OnThreads:
         self._find(near_IK, both_IK)
         return near_IK, both_IK
 
-    def _by_speaker(self, near_IK: NDArray[np.int32], value_IK: NDArray[np.float32]) -> Rows:
-        """Return a row for each item that speaks, from k values for each item spoken for."""
+    def _rows_by_neighbour(self, near_IK: NDArray[np.int32], value_IK: NDArray[np.float32]) -> Rows:
+        """Return a row for each neighbour j, from the k values of each item i."""
         n, k = near_IK.shape
         self._progress("weights by item", 0, 1)
         by_item = Rows(np.arange(0, n * k + 1, k), near_IK.reshape(-1), value_IK.reshape(-1))
-        return self._transposed(by_item, "speaker", dtype=np.int64)
+        return self._transposed(by_item, "by_neighbour", dtype=np.int64)
 
     def _transposed(self, rows: Rows, name: str, **how: Any) -> Rows:
         return transposed(rows, self._n, self._place, name, window=self._window, **how)
@@ -243,7 +243,7 @@ class OnThreads:
                 done += int(self._start_I1[last] - self._start_I1[first])
                 self._progress(step, done, of * rows)
 
-        share(part, self._n, self._terms, at_once=max(_LEAST, -(-self._n // _PARTS)))
+        run_parts(part, self._n, self._terms, at_once=max(_LEAST, -(-self._n // _PARTS)))
 
     def _scratch(self) -> tuple[Any, Any]:
         return np.zeros(self._n, np.float32), np.empty(self._n, np.int32)
@@ -279,7 +279,7 @@ class OnThreads:
             self._kernels.solve(first, last, near_BK, both_BK, g_BP, l2, weight_BK, *scratch)
 
         self._share("weights", rows, number, of)
-        share(systems, size, size * k**3)
+        run_parts(systems, size, size * k**3)
         if not all(np.isfinite(part).all() for part in np.array_split(weight_BK, _PARTS)):
             raise self._rule.not_finite()
 

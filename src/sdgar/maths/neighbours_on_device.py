@@ -56,8 +56,8 @@ def length_weights(count_L: Tensor, beta: float) -> Tensor:
     return (d_L / (total / users) if users else d_L).float()
 
 
-def by_speaker(near_IK: Tensor, weight_IK: Tensor) -> Rows:
-    """W with a row for each item that speaks, from a row of k weights for each item spoken for."""
+def rows_by_neighbour(near_IK: Tensor, weight_IK: Tensor) -> Rows:
+    """Return W with a row for each neighbour j, from the k weights w_ji of each item i."""
     there_IK = near_IK >= 0
     start_I1 = pad(there_IK.sum(dim=1).cumsum(0), (1, 0))
     by_item = SparseMatrix(start_I1, near_IK[there_IK], len(near_IK), weight_IK[there_IK])
@@ -85,11 +85,11 @@ class TorchNeighbours:
         zeros_I = torch.zeros(users_of.n_rows, device=history.device)
         self._root_I = zeros_I.index_add_(0, users_of.row_E, users_of.weights() * own_E).sqrt_()
         self._rule, self._users_of, self._items_of = rule, users_of, items_of
-        """Users of items, weighed by d_u, and items of users."""
+        """Users of items, weighted by d_u, and items of users."""
         self._n, self._device = users_of.n_rows, users_of.device
         self._rows = max(1, _DENSE // self._n)
 
-    def _counted(self, items_B: Tensor) -> Tensor:
+    def _rows_of_g(self, items_B: Tensor) -> Tensor:
         return self._users_of.rows(items_B) @ self._items_of
 
     def solved(self) -> tuple[Tensor, Tensor]:
@@ -104,11 +104,11 @@ class TorchNeighbours:
         return near_IK, both_IK / (root_IK + self._rule.shrink)
 
     def nearest(self, items_R: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the neighbours of some items, ascending, and how often each occurs with them."""
+        """Return the neighbours of some items, ascending, and the entry of G for each."""
         k, n, root_I = self._rule.k, self._n, self._root_I
         near, both = [], []
         for items_B in items_R.split(self._rows):  # type: ignore[no-untyped-call]
-            g_BI = self._counted(items_B)
+            g_BI = self._rows_of_g(items_B)
             value_BI = g_BI / (root_I[items_B, None] * root_I + self._rule.shrink)
             value_BI[torch.arange(len(items_B), device=self._device), items_B] = 0
             value_BK, near_BK = value_BI.topk(min(k, n), dim=1)
@@ -131,7 +131,7 @@ class TorchNeighbours:
         needed_J = torch.nonzero(from_I1.diff())[:, 0]
         for items_J in needed_J.split(self._rows) if len(needed_J) else ():  # type: ignore[no-untyped-call]
             first, last = from_I1[items_J[0]], from_I1[items_J[-1] + 1]
-            g_JI = self._counted(items_J)
+            g_JI = self._rows_of_g(items_J)
             b_R, p_R = of_R[first:last], at_R[first:last]
             row_R = torch.searchsorted(items_J, near_BK[b_R, p_R])
             other_RK = near_BK[b_R]
@@ -145,7 +145,7 @@ class TorchNeighbours:
         return torch.where(bad_B[:, None] > 0, torch.nan, weight_BK).float() * there_BK
 
     def solved_with(self, before: SparseMatrix, new_N: Tensor) -> SparseMatrix:
-        """Return the weights of a history in which some items are new, given those without."""
+        """Return the weights of a history with new items, given the weights before they came."""
         users_of, items_of, history = self._users_of, self._items_of, self._items_of
         new_I = torch.zeros(history.n_columns, dtype=torch.bool, device=history.device)
         new_I[new_N] = True
@@ -158,14 +158,14 @@ class TorchNeighbours:
         weight_BK = self.systems(near_BK, both_MK[again_M])
         if not torch.isfinite(weight_BK).all():
             raise self._rule.not_finite()
-        spoken_for = before.transposed()
+        by_item = before.transposed()
         at_B, there_BK = met_M[again_M], near_BK >= 0
         stays_E = torch.ones(history.n_columns, dtype=torch.bool, device=history.device)
-        stays_E = stays_E.index_fill(0, at_B, False)[spoken_for.row_E]
-        item_E = torch.cat((spoken_for.row_E[stays_E], at_B[:, None].expand_as(near_BK)[there_BK]))
-        speaker_E = torch.cat((spoken_for.column_E[stays_E], near_BK[there_BK]))
-        weight_E = torch.cat((spoken_for.weights()[stays_E], weight_BK[there_BK]))
-        order_E = torch.argsort(speaker_E * history.n_columns + item_E)
-        start_I1 = torch.bincount(speaker_E, minlength=history.n_columns).cumsum(0)
+        stays_E = stays_E.index_fill(0, at_B, False)[by_item.row_E]
+        item_E = torch.cat((by_item.row_E[stays_E], at_B[:, None].expand_as(near_BK)[there_BK]))
+        neighbour_E = torch.cat((by_item.column_E[stays_E], near_BK[there_BK]))
+        weight_E = torch.cat((by_item.weights()[stays_E], weight_BK[there_BK]))
+        order_E = torch.argsort(neighbour_E * history.n_columns + item_E)
+        start_I1 = torch.bincount(neighbour_E, minlength=history.n_columns).cumsum(0)
         start_I1 = pad(start_I1, (1, 0))
         return SparseMatrix(start_I1, item_E[order_E], history.n_columns, weight_E[order_E])

@@ -222,15 +222,14 @@ def uniform(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
 
 
 _BLOCK = 1 << 16
-"""Rows a block, each computed by one thread; a row gives one uniform or four normal numbers. Blocks
-do not change the result."""
+"""Rows a block (a row gives one uniform or four normal numbers); it does not change the result."""
 
 
 def _in_blocks(fill: Callable[[int, int], None], rows: int, numbers: int) -> None:
     """Call fill(first, last) for blocks of the rows, each by a thread that is free."""
-    from sdgar.machine.threads import share
+    from sdgar.machine.threads import run_parts
 
-    share(fill, rows, numbers, at_once=_BLOCK)
+    run_parts(fill, rows, numbers, at_once=_BLOCK)
 
 
 def uniform_range(seed: int, stream: Stream, first: int, last: int) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
-from sdgar.machine.threads import share
+from sdgar.machine.threads import run_parts
 
 if TYPE_CHECKING:
     from typing import Self
@@ -138,7 +138,8 @@ class SparseMatrix:
             )
             start_C1, met_E = other.start_R1, self.column_E
             numbers = int((start_C1[met_E + 1] - start_C1[met_E]).sum())
-            share(sparse.add_product, self.n_rows, numbers, *arrays, np.float32(1), out_RC.numpy())
+            arrays = *arrays, np.float32(1), out_RC.numpy()
+            run_parts(sparse.add_product, self.n_rows, numbers, *arrays)
             return out_RC
         start_E = self.row_E * other.n_columns
         for part in _parts(other.length_R[self.column_E]):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.history import History
-from sdgar.machine.threads import share
+from sdgar.machine.threads import run_parts
 from sdgar.maths.rows import Rows
 from sdgar.models.contributions import Contributions, by_weights
 from sdgar.models.fold_in import ByHistory, FoldInRule, NewContexts
@@ -314,7 +314,7 @@ def add_weights(own: History, weight_II: Rows, scores_BI: Floats, scale: float) 
     if terms >= _WORTH_KERNELS:
         from sdgar.kernels.numba.sparse import add_product
 
-        share(
+        run_parts(
             add_product, own.n_users, terms, own.indptr_U1, own.items_E,
             np.ones(len(own.items_E), np.float32), start_I1, weight_II.column_E,
             weight_II.weights(), np.float32(scale), scores_BI,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, pad, relu, scaled_dot_product_attention
 
 from sdgar.errors import UsageError
-from sdgar.machine.threads import share
+from sdgar.machine.threads import run_parts
 
 _AT_ONCE = 1 << 18
 """The most places that are computed at once without a gradient."""
@@ -223,7 +223,7 @@ def _share(
         for some in ((packed.start_S, length_S, x_TE, bias_HL), others)
     )
     numbers = int((length_S * (length_S + 1)).sum()) // 2 * x_TE.shape[1]
-    share(getattr(attention, name), len(length_S), numbers, *own, scale, *rest)
+    run_parts(getattr(attention, name), len(length_S), numbers, *own, scale, *rest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.history import History
 from sdgar.errors import NumericalError
-from sdgar.machine.threads import one_blas_thread, share
+from sdgar.machine.threads import one_blas_thread, run_parts
 from sdgar.maths.rows import Rows
 from sdgar.models.item_weights import add_weights
 from sdgar.models.model import Floats, Indices, Model
@@ -189,7 +189,7 @@ class Blocks:
                 for first in range(0, n_users, rows):
                     part(first, min(first + rows, n_users))
             else:
-                share(part, n_users, n_users * n_items, at_once=rows, pool_of=pool)
+                run_parts(part, n_users, n_users * n_items, at_once=rows, pool_of=pool)
             if bad:
                 first, row = min(bad)
                 users_B = self._users_T[first : first + rows]
@@ -223,7 +223,7 @@ class Blocks:
             np.matmul(u_BD, terms.item_ID[first:last].T, out=product_BI[:, first:last])
 
         if self._is_one_block and n_items > _ITEMS_AT_ONCE:
-            share(part, n_items, product_BI.size, at_once=_ITEMS_AT_ONCE, pool_of=pool)
+            run_parts(part, n_items, product_BI.size, at_once=_ITEMS_AT_ONCE, pool_of=pool)
         else:
             part(0, n_items)
         return product_BI

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.history import History
 from sdgar.machine import cores
-from sdgar.machine.threads import share
+from sdgar.machine.threads import run_parts
 from sdgar.models.model import Floats, Indices
 from sdgar.models.scorers import AnyScorer
 from sdgar.ranking.blocks import KernelTerms, Spans, Wanted, flags, pool
@@ -174,7 +174,7 @@ class Sweep:
                 bad.append(first)
 
         at_once = min(_BLOCK, -(-n_users // cores.threads()))
-        share(part, n_users, n_users * n_items, at_once=at_once, pool_of=pool)
+        run_parts(part, n_users, n_users * n_items, at_once=at_once, pool_of=pool)
         return None if bad else TopK(items_TK, top_TK)
 
     def _scratch(self, terms: KernelTerms, n_items: int) -> tuple[Floats, NDArray[np.int32]]:

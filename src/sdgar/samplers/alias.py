@@ -297,10 +297,10 @@ def on_threads(
         part(0, chunks)
         return
     from sdgar.machine import cores
-    from sdgar.machine.threads import share
+    from sdgar.machine.threads import run_parts
 
     with cores.torch_aside():
-        share(part, chunks, numbers, at_once=1)
+        run_parts(part, chunks, numbers, at_once=1)
 
 
 @cache

@@ -277,9 +277,9 @@ class BlockEngine:
                 start_S1=start_S1[numbers.start : numbers.stop + 1] - start_S1[numbers.start],
             )
         for name, table in (vectors or {}).items():
-            engine.users()[name][...] = table
+            engine.user_tables()[name][...] = table
         if self._drawn is not None:
-            engine.draw_items(self._drawn)
+            engine.draw_from(self._drawn)
         return engine
 
     def _engine_of(self, system: System, data: Interactions, seed: int) -> FusedCpuEngine:
@@ -314,14 +314,14 @@ class BlockEngine:
         """Return what is stored of the users of a block; their states only if they have changed."""
         generator, first = generator_of(engine.system), self.blocks.parts(block)[0]
         changed = self._refit_epoch == self._epoch or not self._users.has(first, "states")
-        kept = {"vectors": dict(engine.users())}
+        kept = {"vectors": dict(engine.user_tables())}
         if generator is not None and changed:
             kept["states"] = {"bins_UK": generator.state_of.bin_RN}
         return kept
 
     def _store(self, block: int, engine: Any) -> None:
         """Store the users of a block."""
-        self._drawn = engine.items_drawn()
+        self._drawn = engine.drawn_tables()
         for kind, tables in self._tables_to_keep(block, engine).items():
             arrays = {name: np.asarray(table) for name, table in tables.items()}
             self._users.store(kind, self.blocks.places(block), arrays)
@@ -338,7 +338,7 @@ class BlockEngine:
         if items_too:
             self._generator.share_items(generator.item_of, generator.y_IK)
         elif self._drawn is not None:
-            engine.draw_items(self._drawn)
+            engine.draw_from(self._drawn)
         return health
 
     def _unpack(self) -> None:

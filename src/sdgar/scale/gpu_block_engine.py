@@ -130,7 +130,7 @@ class GpuBlockEngine(BlockEngine):
         return FusedGpuEngine(system, data, seed=seed, device=self._device, tables=self._tables)
 
     def _engine_of_loaded(self, block: int, loaded: LoadedBlock) -> FusedGpuEngine:
-        """Make the engine of a block that is on the GPU."""
+        """Return the engine of a block that is on the GPU."""
         vectors, states = loaded.vectors, loaded.states
         if (users := self._users_on_gpu) is not None:
             shards = self.blocks.parts(block)

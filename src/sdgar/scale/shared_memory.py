@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
 Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
 """The shape and the type of each array, by its name."""
-_MEMORY, _BOOT = Path("/dev/shm"), Path("/proc/sys/kernel/random/boot_id")
-_LINE = 64
+_MEMORY, _BOOT_ID = Path("/dev/shm"), Path("/proc/sys/kernel/random/boot_id")
+_LINE = 64  # bytes of a cache line
 _LOGGER = logging.getLogger("sdgar")
 _ALARM = 4
-"""The word that is not 0 once there is an alarm: ``ALARM`` of ``kernels/numba/threads.py``."""
+"""The index of the word that an alarm sets, ``ALARM`` of ``kernels/numba/threads.py``."""
 _CHECK_SECONDS = 0.25
 """The seconds between two checks of whether another worker lives."""
 
 
-def place() -> str:
+def memory_name() -> str:
     """Return a name of this machine's memory: processes with the same name can share it.
 
     Containers on one machine may have separate memory.
     """
     try:
-        name = _BOOT.read_text().strip()
+        name = _BOOT_ID.read_text().strip()
     except OSError:
         name = socket.gethostname()
     return " ".join([name, *(str(folder.stat().st_dev) for folder in _folders())])
@@ -71,7 +71,7 @@ class SharedArrays:
         if path is not None and workers.local == 0:
             path.unlink()
         self.words: NDArray[np.int32] = buffer[:_LINE].view(np.int32)
-        """Words in which the workers of this machine meet."""
+        """The words by which the workers of this machine wait for each other."""
         self.arrays: dict[str, NDArray[Any]] = {
             name: buffer[start : start + size].view(kind).reshape(shape)
             for (name, (shape, kind)), start, size in zip(
@@ -130,7 +130,7 @@ class SharedArrays:
 
 
 def _folders() -> list[Path]:
-    """Return where files that are shared may lie, the best place first."""
+    """Return the folders for shared files, the best one first."""
     temporary = Path(tempfile.gettempdir())
     return [_MEMORY, temporary] if os.access(_MEMORY, os.W_OK) else [temporary]
 

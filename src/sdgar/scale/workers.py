@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.errors import ResourceError, UsageError
-from sdgar.scale.shared_memory import place
+from sdgar.scale.shared_memory import memory_name
 
 _CHECKS, _CHECK_SECONDS = 20, 0.1
 """How often the error of a lost worker is read, and the seconds between."""
@@ -289,7 +289,7 @@ def meet_at(
     store = dist.PrefixStore(f"sdgar/{attempt}", store)  # type: ignore[attr-defined]
     try:
         store.set_timeout(limit)
-        store.set(f"here/{number}", place() if machine is None else machine)
+        store.set(f"here/{number}", memory_name() if machine is None else machine)
         store.wait([f"here/{n}" for n in range(count)], limit)
         machine_R = _numbered([store.get(f"here/{n}") for n in range(count)])
         dist.init_process_group("gloo", store=store, rank=number, world_size=count, timeout=_STEP)

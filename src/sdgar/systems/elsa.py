@@ -56,7 +56,7 @@ class ELSA(ItemItem):
     learning_rate: float = 0.03
     """The learning rate of the steps."""
     epochs: int = 10
-    """How often all users are gone through."""
+    """The number of passes over all users."""
     batch_size: int = 256
     """The number of users of a step."""
     seed: int = 0

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 
 from sdgar.cli.options.values import bytes_of, number
-from sdgar.cli.pages import show
+from sdgar.cli.pages import write_page
 from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError, unknown_name
 from sdgar.settings import settings_of
@@ -178,7 +178,7 @@ def _choice(flag: str, choices: Sequence[str], text: str) -> str:
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         ctx.command.first_page = None  # type: ignore[attr-defined]
-        show(ctx)
+        write_page(ctx)
         raise typer.Exit
 
 

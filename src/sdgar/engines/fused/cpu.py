@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sdgar.kernels.numba.epoch import Loop
     from sdgar.kernels.records import Record
 
-_STRETCH = 0.1
+_STRETCH_SECONDS = 0.1
 """The seconds after which the number of threads is chosen again."""
 
 
@@ -90,7 +90,7 @@ class FusedCpuEngine:
         self._stretch = 1
         """The batches that are run before the number of threads is chosen again."""
         self._own_T: list[Record] = []
-        """The memory of each thread for itself."""
+        """The scratch memory of each thread."""
         self._compiled = False
         """True once the loop is compiled, or loaded."""
         self._proposal: Any = None
@@ -162,7 +162,7 @@ class FusedCpuEngine:
         return -(-len(self._visits) // self._batch)
 
     def _run_batches(self, loop: Loop) -> None:
-        """Run all batches, each stretch of them by as many threads as have a core by then."""
+        """Run all batches; every tenth of a second, choose how many threads have a core."""
         from sdgar.kernels.numba.epoch import run_batches
         from sdgar.kernels.records import Record
 
@@ -175,7 +175,7 @@ class FusedCpuEngine:
             start = time.perf_counter()
             run_batches(done, upto, own_T[: cores.threads_now(len(own_T))], record)
             seconds = time.perf_counter() - start
-            self._stretch = max(1, round(_STRETCH * (upto - done) / seconds))
+            self._stretch = max(1, round(_STRETCH_SECONDS * (upto - done) / seconds))
             done = upto
 
     def _thread_scratch(self, threads: int) -> list[Record]:
@@ -229,22 +229,22 @@ class FusedCpuEngine:
         if self._model.bias_I is not None:
             self._model.bias_I.copy_(torch.from_numpy(self._arrays()["bias_IC"][:, 0]))
 
-    def users(self) -> dict[str, NDArray[np.float32]]:
+    def user_tables(self) -> dict[str, NDArray[np.float32]]:
         """Return the tables of users that training changes, by their names in a checkpoint."""
         vectors = {"user_UCD": getattr(self._tables, "field_VCD", self._tables.user_UCD)}
         return vectors | summed("sum_U", self._steps.user)
 
-    def items_drawn(self) -> Any:
-        """Return the tables of items that negatives are drawn from, without the users' tables."""
+    def drawn_tables(self) -> Any:
+        """Return the sampler's tables of items, without the users' tables."""
         return without_users(self._proposal)
 
-    def draw_items(self, drawn: Any) -> None:
-        """Draw from the tables of items of another engine, whose generator has the same ones."""
+    def draw_from(self, drawn: Any) -> None:
+        """Draw negatives from the tables of another engine, whose generator has the same items."""
         self._proposal = for_users(drawn, self.system, self._draw_settings)
 
     def _arrays(self) -> dict[str, NDArray[np.float32]]:
         """Return all tables that training changes, by their names in a checkpoint."""
-        return self.users() | self.items.arrays()
+        return self.user_tables() | self.items.arrays()
 
     def state(self) -> dict[str, Tensor]:
         """Return parameters, optimiser state and sampler state, under one flat set of names."""

@@ -235,7 +235,7 @@ class FusedGpuEngine:
                 num_warps=tiles.row_warps,
             )  # fmt: skip
 
-    def users(self) -> dict[str, Tensor]:
+    def user_tables(self) -> dict[str, Tensor]:
         """Return the tables of contexts that training changes, by their names."""
         moments = self._tables.moments_of_users(self._rows.n_users)
         return {"user_UD": self._model.user_UD.detach(), **moments}

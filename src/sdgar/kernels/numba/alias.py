@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.machine.threads import share
+from sdgar.machine.threads import run_parts
 
 
 def quantize(weight_RN: Tensor, top_R1: Tensor, scale: float, bits: int) -> Tensor:
     """Return the masses of ``samplers.alias.quantize``, number by number."""
     mass_RN = torch.empty(weight_RN.shape, dtype=torch.int64)
     arrays = weight_RN.contiguous().numpy(), top_R1[:, 0].numpy(), scale, bits, mass_RN.numpy()
-    share(_quantize, len(mass_RN), mass_RN.numel(), *arrays)
+    run_parts(_quantize, len(mass_RN), mass_RN.numel(), *arrays)
     return mass_RN
 
 
@@ -22,7 +22,7 @@ def build(mass_RN: Tensor, word: torch.dtype) -> Tensor:
     """Return alias bins of a type that draw entries in proportion to these masses."""
     bin_RN = torch.empty(mass_RN.shape, dtype=word)
     arrays = mass_RN.contiguous().numpy(), word.itemsize * 4, bin_RN.numpy()
-    share(_sweep, len(bin_RN), bin_RN.numel(), *arrays)
+    run_parts(_sweep, len(bin_RN), bin_RN.numel(), *arrays)
     return bin_RN
 
 

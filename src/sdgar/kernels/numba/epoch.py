@@ -57,7 +57,7 @@ once."""
 
 
 class Scratch(NamedTuple):
-    """What threads exchange within a batch; V visits, e entries, T threads."""
+    """What threads exchange within a batch; V visits, e entries, F rows of a context."""
 
     place_VF: NDArray[np.int32]
     """The rows that the context of a visit is a sum of: its row, or one for each field."""
@@ -81,9 +81,9 @@ class Loop(NamedTuple):
     keys: NDArray[np.uint64]
     """The keys of the order of visits."""
     tail: int
-    """The stream of the numbers that negatives are drawn by; see ``rng.words``."""
+    """The last counter word of the numbers that draw negatives; see ``rng.words``."""
     deal: int
-    """The stream of the numbers that deal out the positives of a context."""
+    """The last counter word of the numbers that deal out the positives of a context."""
     steps_before: int
     """The number of steps before the epoch."""
     rows: Any

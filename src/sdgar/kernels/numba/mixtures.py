@@ -14,7 +14,7 @@ from sdgar.kernels.numba.math import exp_negative
 from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.rows import add_row, dot_rows, row_at
 from sdgar.kernels.numba.threads import prefetch
-from sdgar.machine.threads import share
+from sdgar.machine.threads import run_parts
 
 _BLOCK = 128
 """Draws whose table entries are prefetched together."""
@@ -36,7 +36,7 @@ def draw(
         scratch = (np.empty(_BLOCK, np.uint64) for _ in range(3))
         _draw(first, last, np.uint64(seed), tail, *sizes, *flat, *scratch)
 
-    share(part, drawn.numel(), drawn.numel())
+    run_parts(part, drawn.numel(), drawn.numel())
     return drawn
 
 
@@ -44,7 +44,7 @@ def mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) ->
     """Σ_k left_rk right_nk."""
     mixed_BS = torch.empty(others_BS.shape)
     arrays = (t.contiguous().numpy() for t in (left_RK, rows_B, right_NK, others_BS, mixed_BS))
-    share(_mix, len(rows_B), mixed_BS.numel() * left_RK.shape[1], *arrays)
+    run_parts(_mix, len(rows_B), mixed_BS.numel() * left_RK.shape[1], *arrays)
     return mixed_BS
 
 
@@ -59,7 +59,7 @@ def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor
     shift_B1 = torch.where(torch.isfinite(top_B1), top_B1, 0.0)
     sum_BK = torch.zeros(len(term_BS), weight_NK.shape[1])
     arrays = (t.contiguous().numpy() for t in (term_BS - shift_B1, weight_NK, others_BS, sum_BK))
-    share(_average, len(term_BS), term_BS.numel() * weight_NK.shape[1], *arrays)
+    run_parts(_average, len(term_BS), term_BS.numel() * weight_NK.shape[1], *arrays)
     sum_BK[torch.isneginf(top_B1[:, 0])] = 0
     return sum_BK.div_(term_BS.shape[1]).log_().add_(shift_B1)
 

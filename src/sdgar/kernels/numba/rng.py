@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inlined, inner, outer
-from sdgar.machine.threads import share
+from sdgar.machine.threads import run_parts
 
 _MASK = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
@@ -71,7 +71,7 @@ def words_of(seed: int, rows: Words, slots: Words, tail: int) -> tuple[Words, Wo
     """Return four words for each row and slot, in the shape of both."""
     w0, w1, w2, w3 = (np.empty(rows.shape, np.int64) for _ in range(4))
     flat = (np.ascontiguousarray(a).reshape(-1) for a in (rows, slots, w0, w1, w2, w3))
-    share(_words_of, rows.size, rows.size, np.uint64(seed), np.uint64(tail), *flat)
+    run_parts(_words_of, rows.size, rows.size, np.uint64(seed), np.uint64(tail), *flat)
     return w0, w1, w2, w3
 
 

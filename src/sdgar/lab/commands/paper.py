@@ -61,7 +61,7 @@ def prepare(
     screen = Screen(as_json=as_json)
     prepared = preparing.prepare(name, raw, allow_bad_rows=allow_bad_rows)
     data = prepared.interactions
-    screen.say("data", f"{prepared.dataset.title}: {data.sizes()}")
+    screen.say("data", f"{prepared.dataset.title}: {data.size_text()}")
     screen.say("rows", data.account.sentence())
     for note in prepared.notes:
         screen.say("note", note)
@@ -90,7 +90,7 @@ def synthetic(
     screen = Screen(as_json=as_json)
     data = make(preset, seed=seed)
     write_table(events(data), out)
-    screen.say("saved", f"{out}: {data.sizes()}, synthetic, seed {seed}")
+    screen.say("saved", f"{out}: {data.size_text()}, synthetic, seed {seed}")
     screen.say("next", command("sdgar", "train", out, "--out", "RUN"))
     screen.result(data.stats() | {"out": str(out)})
 
