@@ -138,8 +138,8 @@ class SparseMatrix:
             )
             start_C1, met_E = other.start_R1, self.column_E
             numbers = int((start_C1[met_E + 1] - start_C1[met_E]).sum())
-            arrays = *arrays, np.float32(1), out_RC.numpy()
-            run_parts(sparse.add_product, self.n_rows, numbers, *arrays)
+            rest = np.float32(1), out_RC.numpy()
+            run_parts(sparse.add_product, self.n_rows, numbers, *arrays, *rest)
             return out_RC
         start_E = self.row_E * other.n_columns
         for part in _parts(other.length_R[self.column_E]):
