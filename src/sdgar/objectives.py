@@ -106,7 +106,7 @@ class SampledSoftmax:
     over the n accepted negatives j; 0 for a row that has none. Ẑ estimates the sum over the items
     that are unknown to the context: neither the positive itself nor its other positives are in it,
     so no positive of a user is pushed down by the loss of another one. The gradient of log Ẑ has
-    weights w_j ∝ exp(s_j - log Q(j|c)), so a constant added to log Q within a row changes nothing.
+    weights w_j ∝ exp(s_j - log Q(j|c)); adding a constant to log Q of a row does not change it.
     """
 
     needs_log_q: ClassVar[bool] = True
