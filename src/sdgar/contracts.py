@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import torch
 from torch import Tensor
@@ -24,8 +24,6 @@ from sdgar.errors import UsageError
 from sdgar.models.scorers import TensorScorer
 
 if TYPE_CHECKING:
-    from typing import Self, TypeAlias
-
     from sdgar.maths.optimizers import Optimizer
     from sdgar.maths.rng import Draws
     from sdgar.models.factor_tensors import FactorTensors

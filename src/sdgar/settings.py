@@ -16,12 +16,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, cast, get_type_hints
+from typing import Any, ClassVar, Self, cast, get_type_hints
 
 from sdgar.errors import UsageError, unknown_name
-
-if TYPE_CHECKING:
-    from typing import Self
 
 KS = (10, 20, 50)
 """The lengths of ranked lists that a report has, by default."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 from sdgar.cli.console import Screen
 from sdgar.cli.options.values import source
 from sdgar.cli.reports import print_loaded, print_split
+from sdgar.data.sources import EventSource
 from sdgar.errors import UsageError
 from sdgar.storage import remote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from sdgar.data.features import Features
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import ReadOptions
-    from sdgar.data.sources import EventSource
     from sdgar.data.splits import Split
     from sdgar.recommend.recommender import Recommender
     from sdgar.runs.job import Job

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, ClassVar, Required, TypedDict, Unpack
+from typing import TYPE_CHECKING, ClassVar, Required, Self, TypedDict, Unpack
 
 import torch
 from torch import Tensor, gather, nn
@@ -14,8 +14,6 @@ from sdgar.maths.rng import Stream, normal
 from sdgar.models.factor_tensors import FactorTensors
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from sdgar.contracts import Score
     from sdgar.data.contexts import Fields
     from sdgar.parts import Ingredients

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from sdgar.contracts import System
 from sdgar.engines.protocol import Engine
 from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.registry import Registry
-
-if TYPE_CHECKING:
-    from sdgar.contracts import System
 
 ENGINES: Registry[type[Engine]] = Registry(
     "engine",

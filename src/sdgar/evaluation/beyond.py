@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.held_out import HeldOut
 from sdgar.data.history import Coded, History
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
@@ -22,7 +23,6 @@ from sdgar.evaluation.metrics import hits, per_user
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-    from sdgar.data.held_out import HeldOut
 
 CATEGORY = "category"
 """The name of the column that items are compared by, if no other is named."""

@@ -14,18 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.held_out import HeldOut
 from sdgar.errors import UsageError
 from sdgar.evaluation.measures import DEFINITIONS
 from sdgar.machine import cores
 from sdgar.maths.rng import check_seed
-
-if TYPE_CHECKING:
-    from sdgar.data.held_out import HeldOut
 
 DRAWS_AT_ONCE = 1 << 21
 """The number of random numbers that are drawn at once."""

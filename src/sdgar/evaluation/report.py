@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.held_out import HeldOut
 from sdgar.data.history import History
 from sdgar.errors import UsageError
 from sdgar.evaluation.beyond import Known
@@ -16,14 +17,11 @@ from sdgar.evaluation.groups import Facts, grouped
 from sdgar.evaluation.measures import meanings, metrics_of
 from sdgar.evaluation.metrics import interval
 from sdgar.evaluation.ranked import Counts, Ranked, known_rows, overlap
+from sdgar.models.scorers import AnyScorer
 from sdgar.ranking.sweep import sweep_for
 from sdgar.ranking.topk import best_items
 from sdgar.settings import KS
 from sdgar.show.printed import Described
-
-if TYPE_CHECKING:
-    from sdgar.data.held_out import HeldOut
-    from sdgar.models.scorers import AnyScorer
 
 
 @dataclass(frozen=True, slots=True, repr=False)

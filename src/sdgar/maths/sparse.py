@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,9 +17,6 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
 from sdgar.machine.threads import run_parts
-
-if TYPE_CHECKING:
-    from typing import Self
 
 # Terms x_rj y_jc of a sparse product that are held at once, some 50 bytes each.
 _TERMS_ON_CPU, _TERMS_ON_GPU = 1 << 20, 1 << 24

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from sdgar.models.factors import Factors
     from sdgar.models.model import Indices, Model
     from sdgar.models.network import Encoder

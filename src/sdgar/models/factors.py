@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,10 @@ from sdgar.data.contexts import Fields
 from sdgar.data.history import History
 from sdgar.maths.sphere import unit_rows
 from sdgar.models.contributions import Contributions, by_vectors
-from sdgar.models.fold_in import FoldInRule, NewContexts, NoVector
+from sdgar.models.fold_in import FoldInRule, NewContexts, NoVector, VectorRule
 from sdgar.models.model import Floats, Growth, Indices, Model, Side, Terms, VectorTerm
 from sdgar.models.saved import Saved, Wanted
 from sdgar.storage.sealed import Tensors
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from sdgar.models.fold_in import VectorRule
 
 _PAIRS = 1 << 16
 """How many pairs of vectors are in memory at once."""

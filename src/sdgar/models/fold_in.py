@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,6 @@ from sdgar.models.saved import expect
 from sdgar.storage.sealed import DamagedError, Tensors
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from sdgar.models.factors import Factors
 
 Floats = NDArray[np.float32]

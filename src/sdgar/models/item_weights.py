@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from sdgar.models.saved import Saved, check_csr
 from sdgar.storage.sealed import DamagedError, Tensors
 
 if TYPE_CHECKING:
-    from typing import Self
-
     import torch
 
     from sdgar.data.interactions import Interactions

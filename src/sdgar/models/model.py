@@ -7,7 +7,7 @@ Models of networks hold a torch module instead; ``factor_tensors.py`` has the ve
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,6 @@ from sdgar.maths.rows import Rows
 from sdgar.models.scorers import checked
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from sdgar.data.history import History
     from sdgar.maths.neighbours import Neighbourhoods
     from sdgar.models.contributions import Contributions

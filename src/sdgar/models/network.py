@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -26,9 +26,6 @@ from sdgar.models.model import Floats, Indices, Model
 from sdgar.models.saved import Saved, require_finite, under
 from sdgar.models.sequence import SequenceEncoder
 from sdgar.storage.sealed import DamagedError, Tensors
-
-if TYPE_CHECKING:
-    from typing import Self
 
 MODULES: dict[str, type[nn.Module]] = {"sequence": SequenceEncoder}
 """The classes of networks by their names in saved models."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,6 @@ from sdgar.models.saved import Saved, model_class, under
 from sdgar.storage.sealed import DamagedError, Tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
-
     from sdgar.maths.neighbours import Neighbourhoods
 
 FACTS = "sum"

@@ -10,7 +10,7 @@ have the same scores, items are put in order once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ from sdgar.models.scorers import AnyScorer, Scorer, TensorScorer
 from sdgar.ranking.blocks import Blocks, Wanted, not_finite_of
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from sdgar.ranking.index import ItemIndex
     from sdgar.ranking.sweep import Sweep
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from sdgar.recommend.lists import Queries
 from sdgar.recommend.ranking import ListOptions, rank_in_pieces
 from sdgar.recommend.rules import Facts, Reranking, Rules, reranking_of
 from sdgar.recommend.update import with_new_users
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 Table = Mapping[Any, Mapping[str, Any]]
 """The fields of items by id, as ``sdgar.read_facts`` returns them."""

@@ -5,15 +5,13 @@ This module is quick to import: the code of a method is imported when it is firs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from sdgar.settings import KS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-    from typing import Unpack
-
     from sdgar.data.features import Features
     from sdgar.data.interactions import Interactions
     from sdgar.evaluation.report import Report

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.indexed_model import IndexedModel
 from sdgar.recommend.inputs import FALLBACKS, MARKS, Histories, One, Raw, find, labels, several
 from sdgar.recommend.lists import Queries, RankedLists
-from sdgar.recommend.methods import RecommenderMethods
+from sdgar.recommend.methods import RecommenderMethods, RecommendOptions
 from sdgar.recommend.ranking import (
     PIECE,
     BlockedItems,
@@ -45,12 +45,6 @@ from sdgar.recommend.reasons import Reasons, explained
 from sdgar.recommend.rules import Reranking, Rules, reranking_of
 from sdgar.show.printed import Described
 from sdgar.storage.remote import is_remote
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from sdgar.recommend.methods import RecommendOptions
-
 
 BY = ("auto", "vectors", "weights")
 """The bases of similarity: vectors if there are any (auto), vectors, or item-item weights."""

@@ -27,14 +27,13 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from sdgar.arguments import one_of, within
+from sdgar.contracts import Score
 from sdgar.maths.rng import Stream, sort_keys
-from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.decomposable import Decomposable, Update
 from sdgar.samplers.sampled_sums import GeneratorSettings, SampledSums
 
 if TYPE_CHECKING:
-    from sdgar.contracts import Score
     from sdgar.parts import Ingredients
-    from sdgar.samplers.decomposable import Update
 
 LEAST_LAMBDA, MOST_LAMBDA = 1e-4, 1e4
 

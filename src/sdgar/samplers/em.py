@@ -24,13 +24,13 @@ import torch
 from torch import Tensor
 
 from sdgar.arguments import at_least
+from sdgar.contracts import Score
 from sdgar.errors import UsageError
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.sampled_sums import GeneratorSettings, SampledSums
 
 if TYPE_CHECKING:
-    from sdgar.contracts import Score
     from sdgar.data.history import History
     from sdgar.parts import Ingredients
 

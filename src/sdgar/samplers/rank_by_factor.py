@@ -10,11 +10,11 @@ from torch import Tensor
 
 from sdgar.contracts import Discriminator, Health, Negatives, Positives, Score
 from sdgar.errors import UsageError
+from sdgar.maths.rng import Draws
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.static import redraw_known
 
 if TYPE_CHECKING:
-    from sdgar.maths.rng import Draws
     from sdgar.parts import Ingredients
 
 

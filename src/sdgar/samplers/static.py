@@ -11,14 +11,12 @@ import torch
 from torch import Tensor
 
 from sdgar.arguments import within
-from sdgar.contracts import Health, KnownPositives, Negatives, Positives, Score
+from sdgar.contracts import Health, KnownPositives, Negatives, Positives, Sampler, Score
 from sdgar.maths.rng import Draws, below
 from sdgar.samplers.alias import AliasTables
 
 if TYPE_CHECKING:
-    from sdgar.contracts import KnownPositives, Sampler
     from sdgar.data.history import History
-    from sdgar.maths.rng import Draws
     from sdgar.parts import Ingredients
 
 

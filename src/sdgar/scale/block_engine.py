@@ -25,21 +25,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Health, System
+from sdgar.data.interactions import Interactions
 from sdgar.engines import host
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import items_of
 from sdgar.engines.protocol import Coverage, Engine, EpochStats
 from sdgar.maths.rng import Permutation, Stream, sort_keys
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.decomposable import Decomposable
 from sdgar.scale.block_system import generator_of, with_new_users, with_users, without_users
 from sdgar.scale.shared_engine import GENERATOR_TABLES, SharedCpuEngine, SharedItems
 from sdgar.scale.users import Arrays, UserStore
 from sdgar.scale.workers import ALONE, Workers
 
 if TYPE_CHECKING:
-    from sdgar.data.interactions import Interactions
-    from sdgar.models.factor_tensors import FactorTensors
-    from sdgar.samplers.decomposable import Decomposable
     from sdgar.scale.shards.views import ShardBlocks
 
 _CPU = torch.device("cpu")

@@ -11,18 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.bounded import Cosine, directions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Stream, uniform_range
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable, tables_of_states
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
 if TYPE_CHECKING:
-    from sdgar.contracts import System
-    from sdgar.models.factor_tensors import FactorTensors
     from sdgar.scale.block_engine import BlockEngine
     from sdgar.scale.shards.views import Held
 

@@ -12,26 +12,24 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import System
+from sdgar.data.interactions import Interactions
 from sdgar.engines import host
 from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables
 from sdgar.engines.protocol import Engine
 from sdgar.machine import cores
+from sdgar.models.factor_tensors import FactorTensors
 from sdgar.scale.block_engine import BlockEngine
 from sdgar.scale.block_system import with_new_users, with_users
 from sdgar.scale.conveyor import Conveyor, Slot
 from sdgar.scale.users import Places
-
-if TYPE_CHECKING:
-    from sdgar.data.interactions import Interactions
-    from sdgar.models.factor_tensors import FactorTensors
 
 Tensors = dict[str, Tensor]
 """Tensors by name, each with a row for every user of a block."""

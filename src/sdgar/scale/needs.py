@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from sdgar.arguments import at_least
+from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import ResourceError
 from sdgar.machine.memory import free_bytes
 from sdgar.scale.conveyor import SLOTS
+from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import ShardBlocks
 from sdgar.systems.recipe import recipe_of
 
 if TYPE_CHECKING:
-    from sdgar.data.interactions import Interactions
-    from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
 
 _CPU = torch.device("cpu")

@@ -25,16 +25,16 @@ from sdgar.runs.run import RunResult, summary_of
 from sdgar.runs.watching import Stop, never
 from sdgar.runs.workspace import WORK, Workspace, partial_of
 from sdgar.scale.needs import ram_needs
+from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import Held, Without, hold
 from sdgar.scale.training import OnShards, ShardedTraining, require_on_gpu, train_on_shards
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import CHECKPOINT_SECONDS, KS, TEST_USERS
 from sdgar.systems.recipe import recipe_of
+from sdgar.training.records import OnPhase
 
 if TYPE_CHECKING:
-    from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
-    from sdgar.training.records import OnPhase
 
 TEST_SHARE = 0.2
 """The share of the rows of a test user that is set aside."""

@@ -17,18 +17,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sdgar.contracts import System
+from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.engines.fused.cpu_records import Items
 from sdgar.machine import cores
 from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.decomposable import Decomposable
 from sdgar.scale.block_system import generator_of
 from sdgar.scale.shared_memory import SharedArrays
 
 if TYPE_CHECKING:
-    from sdgar.contracts import System
-    from sdgar.data.interactions import Interactions
-    from sdgar.engines.fused.cpu_records import Items
     from sdgar.kernels.numba.epoch import Loop, Scratch
-    from sdgar.samplers.decomposable import Decomposable
     from sdgar.scale.workers import Workers
 
 _MODEL_TABLES = ("item_ID", "bias_I")

@@ -18,6 +18,7 @@ import torch
 
 from sdgar.arguments import below_one
 from sdgar.data.history import History
+from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError
 from sdgar.machine import cores
@@ -30,21 +31,19 @@ from sdgar.scale.block_system import ValidationUsers
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.needs import START_ROWS, gpu_needs
+from sdgar.scale.shards import Shards
 from sdgar.scale.shards.views import Held, ShardBlocks, Without, hold
 from sdgar.scale.users import UsersOnDisk, UserStore
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import TOGETHER
 from sdgar.show import progress
 from sdgar.systems.recipe import recipe_of
+from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.loop import Training
-from sdgar.training.records import VALID_USERS, FitOptions, Fitted
+from sdgar.training.records import VALID_USERS, FitOptions, Fitted, OnPhase, Phase, Trained
 
 if TYPE_CHECKING:
-    from sdgar.data.interactions import Interactions
-    from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
-    from sdgar.training.checkpoints import Checkpoints
-    from sdgar.training.records import OnPhase, Phase, Trained
 
 _CPU = torch.device("cpu")
 _NOBODY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))

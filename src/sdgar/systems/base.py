@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from sdgar._version import __version__
 from sdgar.arguments import one_of
@@ -25,8 +25,6 @@ from sdgar.systems.parameters import Parameters, estimator
 from sdgar.systems.recipe import SystemSpec
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from sdgar.data.interactions import Interactions
     from sdgar.models.fold_in import FoldInRule
     from sdgar.models.model import Model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 
@@ -35,8 +35,6 @@ from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.sdsoftmax import SDSoftmax
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from sdgar.training.item_memory import ItemMemorySolver
     from sdgar.training.records import FitOptions
 

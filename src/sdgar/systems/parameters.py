@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from sdgar.settings import (
     Group,
@@ -19,9 +19,6 @@ from sdgar.settings import (
     nearest_setting,
 )
 from sdgar.systems.checks import plain_value
-
-if TYPE_CHECKING:
-    from typing import Self
 
 _Class = TypeVar("_Class", bound=type)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sdgar.data.interactions import Interactions
 from sdgar.data.merge import merge
 from sdgar.models.factors import popularity
-from sdgar.models.fold_in import ByHistory, NoVector
+from sdgar.models.fold_in import ByHistory, FoldInRule, NoVector
+from sdgar.models.model import Model
 from sdgar.show import progress
 from sdgar.systems.base import Estimator
 from sdgar.systems.checks import require_features_used, require_learnable
@@ -17,9 +19,6 @@ from sdgar.systems.recipe import SystemSpec
 if TYPE_CHECKING:
     import torch
 
-    from sdgar.data.interactions import Interactions
-    from sdgar.models.fold_in import FoldInRule
-    from sdgar.models.model import Model
     from sdgar.training.fitting import Fit
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Health, System
+from sdgar.discriminators.factorization import Embeddings
 from sdgar.engines import host
 from sdgar.engines.fused.cpu_records import (
     Items,
@@ -40,7 +41,6 @@ from sdgar.maths.rng import Permutation, Stream, last_counter_word
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-    from sdgar.discriminators.factorization import Embeddings
     from sdgar.kernels.numba.epoch import Loop
     from sdgar.kernels.records import Record
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.contracts import System
 from sdgar.discriminators.bounded import Cosine
+from sdgar.discriminators.factorization import Embeddings
 from sdgar.engines import host
 from sdgar.engines.fused.plan import CPU
 from sdgar.engines.fused.records import DrawSettings, all_minus_one, lined_up, packed
@@ -19,9 +21,7 @@ from sdgar.maths.rng import Permutation
 from sdgar.samplers.decomposable import Decomposable
 
 if TYPE_CHECKING:
-    from sdgar.contracts import System
     from sdgar.data.interactions import Interactions
-    from sdgar.discriminators.factorization import Embeddings
     from sdgar.kernels.numba.contexts import Summed, Tables
     from sdgar.kernels.numba.epoch import Scratch
     from sdgar.kernels.numba.known import Known

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from sdgar.contracts import Health, System
+from sdgar.discriminators.factorization import Embeddings
 from sdgar.engines import host
 from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables, power
 from sdgar.engines.fused.plan import GPU
@@ -25,7 +26,6 @@ from sdgar.maths.rng import Permutation, Stream, last_counter_word
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-    from sdgar.discriminators.factorization import Embeddings
 
 _MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM, _MOST_NUMBERS = 64, 32, 512, 1 << 14
 """The limits of what a kernel can hold of a visit in registers; the last one bounds the numbers of

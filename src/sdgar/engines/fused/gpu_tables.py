@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor
 
+from sdgar.contracts import System
+from sdgar.discriminators.factorization import Embeddings
 from sdgar.engines import host
 from sdgar.engines.fused.plan import GPU
+from sdgar.engines.fused.records import Draw, Loss, Step
 from sdgar.engines.visits import STRIDES
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    from sdgar.contracts import System
     from sdgar.data.interactions import Interactions
-    from sdgar.discriminators.factorization import Embeddings
-    from sdgar.engines.fused.records import Draw, Loss, Step
 
 
 @dataclass(frozen=True)

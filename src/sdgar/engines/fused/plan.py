@@ -14,10 +14,11 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sdgar.contracts import System
 from sdgar.discriminators.bounded import Cosine, MetricModel
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.fused.records import (
@@ -46,9 +47,6 @@ from sdgar.samplers.dislikes import WithDislikes
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
-
-if TYPE_CHECKING:
-    from sdgar.contracts import System
 
 Lower = Callable[..., Any]
 """A function that lowers a part: it returns the record of the part that kernels read."""

@@ -11,11 +11,11 @@ from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events
 from sdgar.cli.options.option import Option
 from sdgar.cli.reports import print_report
+from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
     from sdgar.cli.evaluate import FactTables, GroupOptions
-    from sdgar.data.read_options import ReadOptions
 
 _OF_MODELS = (
     "saved", "test", "histories", "rules", "diversity", "popularity", "exclude_category",

@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,12 +18,10 @@ from sdgar.cli.options.option import Option
 from sdgar.cli.options.shared import Json, Overwrite
 from sdgar.cli.options.values import new_file, require_new_table
 from sdgar.errors import UsageError
+from sdgar.serve.store import Key, Rate
 from sdgar.serve.store.address import Address
+from sdgar.serve.store.records import Side
 from sdgar.show.printed import command
-
-if TYPE_CHECKING:
-    from sdgar.serve.store import Key, Rate
-    from sdgar.serve.store.records import Side
 
 _DAY = 86_400
 
