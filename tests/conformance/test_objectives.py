@@ -59,7 +59,7 @@ def test_the_needs_that_an_objective_states_are_true(objective, batch):
     pos_B, neg_BN, negatives = batch
     for name, need, cure in (
         ("log_q_BN", "needs_log_q", "importance weights need log Q"),
-        ("tries_B", "needs_tries", "a sampler that counts its tries"),
+        ("tries_B", "needs_tries", "WARP needs the number of tries"),
     ):
         without = replace(negatives, **{name: None})
         if getattr(objective, need, False):
