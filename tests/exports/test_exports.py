@@ -15,8 +15,6 @@ from sdgar.exports.export import missing_package
 from sdgar.models.model import Model
 from sdgar.recommend.recommender import Recommender
 
-from .. import postgresql
-
 K = 6
 
 
@@ -105,43 +103,9 @@ def test_numbers_of_a_large_graph_are_in_another_file(models, read, tmp_path, mo
     require_same(model, read.from_onnx(made.path, users_of(model), K), users_of(model))
 
 
-@pytest.fixture(scope="module")
-def server():
-    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra serve)")
-    programs = postgresql.programs_with_vector()
-    with postgresql.server(programs) as address:
-        with psycopg.connect(f"{address}postgres", autocommit=True) as connection:
-            connection.execute("CREATE EXTENSION vector")
-            try:
-                connection.execute("SELECT '[1]'::vector <#> '[1]'::vector")
-            except psycopg.OperationalError:
-                pytest.skip("this build of pgvector is for other processors")
-        yield programs, address
-
-
-@pytest.mark.parametrize("kind", kinds("memory, two vectors", "popular, elsa"))
-def test_a_database_gives_the_same_lists(kind, models, read, server, tmp_path):
-    import psycopg
-
-    programs, address = server
-    model = models[kind]
-    made = sdgar.export(model, "pgvector", tmp_path / "out")
-    with postgresql.database(address) as url:
-        loaded = postgresql.script(programs, url, made.path / "load.sql")
-        assert loaded.returncode == 0, loaded.stderr
-        queried = postgresql.script(programs, url, made.path / "queries.sql")
-        assert queried.returncode == 0, queried.stderr
-        again = postgresql.script(programs, url, made.path / "load.sql")
-        assert "already exists" in again.stderr
-        with psycopg.connect(url) as connection:
-            theirs = read.from_postgresql(connection, users_of(model), K)
-    require_same(model, theirs, users_of(model))
-
-
-@pytest.mark.parametrize("to", ["faiss", "pgvector"])
-def test_a_model_without_vectors_is_refused_where_vectors_are_needed(to, models, tmp_path):
+def test_a_model_without_vectors_is_refused_where_vectors_are_needed(models, tmp_path):
     with pytest.raises(UsageError, match="has weights from item to item and no vectors") as found:
-        sdgar.export(models["ease"], to, tmp_path / "out")
+        sdgar.export(models["ease"], "faiss", tmp_path / "out")
     assert found.value.code == "no_vectors"
     assert not (tmp_path / "out").exists()
 
@@ -173,10 +137,9 @@ def test_only_exports_are_replaced_and_only_on_request(models, tmp_path):
 def test_ids_that_a_format_would_change_are_refused(models, tmp_path):
     odd = sdgar.Interactions.from_arrays(["a", "b\0"], [1, 2])
     model = sdgar.MostPopular().fit(odd)
-    for to in ("numpy", "pgvector"):
-        with pytest.raises(DataError, match="NUL character"):
-            sdgar.export(model, to, tmp_path / to)
-        assert not (tmp_path / to).exists()
+    with pytest.raises(DataError, match="NUL character"):
+        sdgar.export(model, "numpy", tmp_path / "numpy")
+    assert not (tmp_path / "numpy").exists()
     sdgar.export(model, "parquet", tmp_path / "parquet")
     assert pl.read_parquet(tmp_path / "parquet" / "users.parquet")["user"].to_list() == ["a", "b\0"]
 

@@ -19,7 +19,7 @@ _FROM = ("implicit", "arrays")
 
 def export(
     run: RunFolder,
-    to: Annotated[str, Option("Write parquet, numpy, faiss, onnx or pgvector.", "FORMAT")],
+    to: Annotated[str, Option("Write parquet, numpy, faiss or onnx.", "FORMAT")],
     out: Annotated[Path, Option("Write the files into this new folder.", "FOLDER")],
     vectors_only: Annotated[
         bool, Option("Leave item-item weights out, and rank by the vectors alone.")

@@ -42,8 +42,6 @@ FORMAT = "sdgar-export"
 """The mark of an export, so that nothing else is ever replaced."""
 GROUP = "sdgar.exports"
 """The group of entry points that name further writers."""
-_WITH_VECTORS = ("faiss", "pgvector")
-"""The formats that hold vectors, and cannot be without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,6 @@ WRITERS: dict[str, str | Writer] = {
     "numpy": "sdgar.exports.to_numpy:write_numpy",
     "faiss": "sdgar.exports.to_faiss:write_faiss",
     "onnx": "sdgar.exports.to_onnx:write_onnx",
-    "pgvector": "sdgar.exports.to_pgvector:write_pgvector",
 }
 """The formats by name: a writer, or the ``module:function`` of one, which is imported when used."""
 
@@ -183,7 +180,7 @@ def export(
     vectors_only: bool = False,
     overwrite: bool = False,
 ) -> Exported:
-    """Write a model as a folder for other programs: parquet, numpy, faiss, onnx or pgvector.
+    """Write a model as a folder for other programs: parquet, numpy, faiss or onnx.
 
     A score is an inner product of vectors and a bias, and an item memory adds weights between
     items. An index of faiss holds vectors alone: a model with an item memory is refused there
@@ -249,7 +246,7 @@ def _own_names(folder: Path) -> set[str]:
 
 def _fitting(whole: Contents, system: Any, to: str, *, vectors_only: bool) -> Contents:
     """Return the part of a model that a format can hold; raise if lists would silently change."""
-    if not whole.has_vectors and (vectors_only or to in _WITH_VECTORS):
+    if not whole.has_vectors and (vectors_only or to == "faiss"):
         raise UsageError(
             f"a model of system {system} has weights from item to item and no vectors, which "
             f"{'--vectors-only' if vectors_only else f'an export to {to}'} needs. Export it to "
@@ -262,7 +259,7 @@ def _fitting(whole: Contents, system: Any, to: str, *, vectors_only: bool) -> Co
         raise UsageError(
             "this model adds an item memory to its vectors, weights that an index of faiss cannot "
             "hold. Leave it out with --vectors-only (vectors_only=True in Python), which gives the "
-            "lists of the vectors alone; or export to parquet, numpy, onnx or pgvector.",
+            "lists of the vectors alone; or export to parquet, numpy or onnx.",
             code="memory_lost",
         )
     return whole
