@@ -167,7 +167,7 @@ def test_threads_that_come_and_go_within_an_epoch_change_no_bit(one, monkeypatch
         return threads
 
     monkeypatch.setattr(cores, "threads_now", restless)
-    monkeypatch.setattr(fused_cpu, "_STRETCH", 0.0)  # after every batch
+    monkeypatch.setattr(fused_cpu, "_STRETCH_SECONDS", 0.0)  # after every batch
     found = []
     for most in (1, 4):
         set_threads(most)
