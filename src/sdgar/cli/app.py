@@ -122,7 +122,8 @@ def _usage(mistake: Any) -> UsageError:
         known = [word for one in context.command.params for word in one.opts]
         near = did_you_mean(wrong, known, cutoff=0.75)
         if not near and "--set" in known:
-            near = f" A setting of the system is written as --set {wrong.strip('-').replace('-', '_')}=…"
+            setting = wrong.strip("-").replace("-", "_")
+            near = f" A setting of the system is written as --set {setting}=…"
         text = f"{command} has no option {wrong}.{near}".rstrip(".")
     return UsageError(
         f"{text}{'' if text.endswith('?') else '.'} See {command} --help.", code="usage"
