@@ -9,16 +9,12 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "src" / "sdgar"
-MOST_LINES, MOST_FILES = 69_500, 425
+MOST_LINES, MOST_FILES = 60_000, 400
 """The most lines and files of the whole package."""
-LONGEST_FILE, LONG_FILE, MOST_LONG_FILES = 640, 350, 18
+LONGEST_FILE, LONG_FILE, MOST_LONG_FILES = 500, 350, 5
 """The most lines of a file, the lines from which it is long, and the most files that are."""
-MOST_SHARED_NAMES = 17
-"""The most names that two public classes may share, outside kernels."""
-MOST_TYPE_TESTS = 90
+MOST_TYPE_TESTS = 40
 """The most calls of ``isinstance`` on classes of the package."""
-CLIMBS = {"data -> lab"}
-"""The imports of a package that is not lower in the order of ``pyproject.toml``."""
 
 
 @cache
@@ -63,7 +59,7 @@ def test_public_classes_have_names_of_their_own():
         if not name.startswith("_")
     }
     shared = {name: files for name, files in outside.items() if len(files) > 1}
-    assert len(shared) <= MOST_SHARED_NAMES, shared
+    assert shared == {}
 
 
 def test_few_calls_ask_for_the_class_of_an_object():
@@ -113,4 +109,4 @@ def test_packages_import_only_lower_ones():
         for other in (_imported(tree) & set(layers)) - {here} if here in layers else ():
             if layers[other] >= layers[here]:
                 climbs.add(f"{here} -> {other}")
-    assert climbs <= CLIMBS
+    assert climbs == set()

@@ -29,7 +29,6 @@ from sdgar.cli.options.train import (
     read_as_before,
 )
 from sdgar.cli.options.values import source
-from sdgar.cli.precompile import Precompiler
 from sdgar.cli.reports import print_earlier, print_result, print_system
 from sdgar.cli.training_screen import stop_signals
 from sdgar.cli.training_screen import training as training_bar
@@ -96,16 +95,10 @@ def train(
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` resumes to the same model, also after a crash.
     """
-    # Before imports that take seconds.
-    precompiler = Precompiler(
-        "quick" if options.fast else options.system, options.engine, options.device
-    )
-    context.call_on_close(precompiler.end)
-
     from sdgar.runs.workspace import partial_of, require_free
 
     screen, written = Screen(as_json=as_json), written_out(context)
-    run = partial(_run, screen, precompiler, extended, verbose=verbose, explain=explain)
+    run = partial(_run, screen, extended, verbose=verbose, explain=explain)
     restarted = any(other.started_again() for other in extended)
     if restarted and out is not None and partial_of(out).exists():
         # Workers that torchrun has started again resume the run that they had begun.
@@ -203,7 +196,6 @@ def _require_used(written: Mapping[str, str], claimed: Any, extended: Mapping[An
 
 def _run(
     screen: Screen,
-    precompiler: Precompiler,
     extended: Mapping[Any, Any],
     job: Job,
     estimator: Estimator,
@@ -221,22 +213,21 @@ def _run(
     """
     from sdgar.runs.run import loop_of
 
-    with precompiler.compiling(job):
-        if other is not None:
-            other.train(
-                screen, job, estimator, out, extended[other], resume=resume, verbose=verbose,
-                explain=explain,
-            )  # fmt: skip
-            return
-        rows = read_rows(screen, job, *inputs)
-        print_system(screen, estimator, rows.train)
-        loop = loop_of(recipe_of(estimator).settled(rows.train), job.protocol)
-        if rows.before is not None:
-            print_earlier(screen, job, estimator, rows.before)
-            loop = recipe_of(estimator).settled(rows.train).warm_loop
-        with stop_signals() as stop, training_bar(screen, loop, verbose=verbose) as on_epoch:
-            result = job.run(
-                estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,
-                notify=lambda note: screen.say("resume", note),
-            )  # fmt: skip
-        print_result(screen, job, out, result, explain=explain)
+    if other is not None:
+        other.train(
+            screen, job, estimator, out, extended[other], resume=resume, verbose=verbose,
+            explain=explain,
+        )  # fmt: skip
+        return
+    rows = read_rows(screen, job, *inputs)
+    print_system(screen, estimator, rows.train)
+    loop = loop_of(recipe_of(estimator).settled(rows.train), job.protocol)
+    if rows.before is not None:
+        print_earlier(screen, job, estimator, rows.before)
+        loop = recipe_of(estimator).settled(rows.train).warm_loop
+    with stop_signals() as stop, training_bar(screen, loop, verbose=verbose) as on_epoch:
+        result = job.run(
+            estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,
+            notify=lambda note: screen.say("resume", note),
+        )  # fmt: skip
+    print_result(screen, job, out, result, explain=explain)
