@@ -317,6 +317,7 @@ def large(quick: bool) -> dict[str, Any]:
     model.user_UD = torch.nn.Parameter(0.02 * torch.randn(n, dim, device=DEVICE))
     model.item_ID = torch.nn.Parameter(0.02 * torch.randn(n, dim, device=DEVICE))
     model.bias_I = torch.nn.Parameter(torch.zeros(n, device=DEVICE))
+    model.n_items = n
     system = system_of(model, generator_on_device(n, n, 4 if quick else 64), batch)
     say("10^8 interactions are made")
     before = 0

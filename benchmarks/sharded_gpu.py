@@ -127,8 +127,8 @@ def all_at_once(
 def same(engine: FusedGpuEngine, blocks: GpuBlockEngine) -> bool:
     """Return whether an engine of all rows has the bytes of an engine of one block."""
     own, other = engine.state(), blocks.state()
-    users = blocks._users.on_device()
-    assert users is not None
+    users = blocks._users
+    assert users.on_device
     vectors = users.join(blocks.blocks.parts(0), "vectors")
     assert vectors is not None
     pairs = [
