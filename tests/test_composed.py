@@ -268,7 +268,7 @@ def test_a_network_without_vectors_trains_ranks_and_comes_back_by_its_name(colou
     frame = model.recommend(k=1)
     own = [user % 3 == item % 3 for user, item in zip(frame["user"], frame["item"], strict=True)]
     assert np.mean(own) > 0.9
-    with pytest.raises(UsageError, match="no vectors"):
+    with pytest.raises(UsageError, match="no item vectors"):
         model.similar_items([3])
     with pytest.raises(UsageError, match="cannot be folded"):
         model.fold_in({"new": [0, 3]})

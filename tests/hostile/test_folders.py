@@ -314,7 +314,7 @@ def test_a_million_epochs_come_after_the_999999_before_them(tmp_path):
     assert found == ["checkpoint-1000000", "checkpoint-999999"]
 
 
-def test_overwriting_a_comparison_leaves_files_of_others_among_its_studies(tmp_path):
+def test_overwriting_a_comparison_leaves_the_studies_of_other_systems_and_files_of_others(tmp_path):
     words = ("--systems", "popular", "--out", tmp_path / "cmp")
     assert sdgar("compare", events(tmp_path), *words).returncode == 0
     studies = tmp_path / "cmp" / "studies"
@@ -325,7 +325,7 @@ def test_overwriting_a_comparison_leaves_files_of_others_among_its_studies(tmp_p
     (studies / "notes.txt").write_text("years of work")
     done = sdgar("compare", events(tmp_path), *words, "--overwrite")
     assert done.returncode == 0, done.stderr
-    assert sorted(p.name for p in studies.iterdir()) == ["notes.txt", "thesis.jsonl"]
+    assert sorted(p.name for p in studies.iterdir()) == ["bpr.jsonl", "notes.txt", "thesis.jsonl"]
 
 
 # Links
@@ -650,7 +650,7 @@ RUNS: dict[str, tuple[Any, ...]] = {
     "run.json is cut": (text_of_run(lambda t: t[:-5]), "run.json"),
     "run.json is of tomorrow": (
         text_of_run(lambda t: t.replace('version": 1', 'version": 2')),
-        "version 2",
+        "it is no run of format version 1",
     ),
     **{
         f"run.json is {name}": (resumed(instead("run.json", make)), "run.json", says)

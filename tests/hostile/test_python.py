@@ -49,7 +49,7 @@ CASES = {
         "Did you mean 'sdsoftmax'?",
     ),
     "a row that is not there": (lambda _: _data()[[9]], "no such rows as [9]", "numbers below 4"),
-    "a row is chosen twice": (lambda _: _data()[[1, 1]], "each row once", "[1, 1]"),
+    "a row is chosen twice": (lambda _: _data()[[1, 1]], "row may be chosen only once", "[1, 1]"),
     "rows are chosen by a name": (lambda _: _data()["user"], "by a slice, by numbers", "'user'"),
     "a model is scored before it is fitted": (
         lambda _: package.BPR().score(_data()),

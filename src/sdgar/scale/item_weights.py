@@ -3,9 +3,9 @@
     WORK/item-weights/      appears when everything in it is complete
         history.start.npy   the rows of user u are start[u] to start[u + 1] - 1, shard by shard
         history.item.npy    the item of each row
-        speaker.start.npy   the weights of item j are start[j] to start[j + 1] - 1
-        speaker.row.npy     the item to whose score each weight contributes
-        speaker.weight.npy  the weights W
+        neighbour.start.npy the weights of item j are start[j] to start[j + 1] - 1
+        neighbour.row.npy   the item to whose score each weight contributes
+        neighbour.weight.npy the weights W
 
 Until then there is a temporary folder next to it, which also holds the users of each item (4 bytes
 a row) and the neighbours of each item (12 k bytes an item). What a killed process leaves behind is
@@ -32,7 +32,7 @@ from sdgar.storage.files import disk_error
 
 FOLDER = "item-weights"
 """The name of the folder of a model's arrays within the work folder."""
-_KEPT = ("history.start", "history.item", "speaker.start", "speaker.row", "speaker.weight")
+_KEPT = ("history.start", "history.item", "neighbour.start", "neighbour.row", "neighbour.weight")
 _FILES = [f"{name}.npy" for name in _KEPT]
 
 

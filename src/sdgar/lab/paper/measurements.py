@@ -80,8 +80,8 @@ class Piece:
     @property
     def label(self) -> str:
         """The key in words."""
-        shown = {k: v for k, v in self.key.items() if v is not None and k != "settings"}
-        return ", ".join(f"{name} {value}" for name, value in shown.items())
+        shown = {name: self.key[name] for name in self.key if name not in ("settings", "label")}
+        return ", ".join(f"{name} {value}" for name, value in shown.items() if value is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,8 @@ def shard(
     events: Annotated[
         list[str],
         Option(
-            "Read these files of events, patterns such as 'logs/*.csv', or folders, also those "
-            "with columns in their names, as day=2024-03-01, and those at addresses such as "
-            "s3://BUCKET/PATH.",
+            "Read these files of events, patterns such as 'logs/*.csv', or folders, also those at "
+            "addresses such as s3://BUCKET/PATH.",
             is_argument=True,
         ),
     ],
