@@ -51,7 +51,7 @@ def contestant(shape: str, engine: str, *systems: str) -> None:
         if name == "ranking":
             users = np.arange(min(data.n_users, 20_000))
             start = time.perf_counter()
-            top_k(composed[systems[0]].learned(), users, 50, seen=data.history)
+            top_k(composed[systems[0]].learned().scorer(), users, 50, seen=data.history)
             return time.perf_counter() - start
         epochs[name] += 1
         return engines[name].run_epoch(epochs[name]).seconds
