@@ -103,7 +103,7 @@ def block_rows(n_items: int, ram_bytes: int) -> int:
 
 def require_rankable(wanted: Wanted, n_items: int) -> None:
     """Raise if an argument is out of range, as kernels check no bounds."""
-    users_T, k, seen, _ = wanted
+    users_T, k, seen, blocked_I = wanted
     if k < 1:
         raise UsageError(f"k must be at least 1, got {k}.", code="bad_k")
     if n_items < 1:
@@ -118,6 +118,12 @@ def require_rankable(wanted: Wanted, n_items: int) -> None:
             f"user index {users_T.max()} is outside the history of {seen.n_users} users. "
             "Pass the history of the data the model was trained on.",
             code="unknown_user",
+        )
+    if blocked_I is not None and (blocked_I.shape != (n_items,) or blocked_I.dtype != np.bool_):
+        raise UsageError(
+            f"blocked_I must be {n_items} booleans, one an item, got {blocked_I.dtype} of shape "
+            f"{blocked_I.shape}.",
+            code="bad_blocked",
         )
 
 
