@@ -21,7 +21,7 @@ def test_any_window_gives_the_transposed_matrix(columns, window, weighted):
     column_E = np.array([c for row in columns for c in row], np.int32)
     weight_E = np.arange(len(column_E), dtype=np.float32) if weighted else np.empty(0, np.float32)
     rows = Rows(start_R1, column_E, weight_E)
-    found = transposed(rows, 7, InMemory(), "columns", dtype=np.int64, window=window)
+    found = transposed(rows, 7, InMemory(), "columns", window=window)
 
     # A negative column is no entry.
     there_E = column_E >= 0

@@ -211,7 +211,7 @@ class OnThreads:
         n, k = near_IK.shape
         self._progress("weights by item", 0, 1)
         by_item = Rows(np.arange(0, n * k + 1, k), near_IK.reshape(-1), value_IK.reshape(-1))
-        return self._transposed(by_item, "neighbour", dtype=np.int64)
+        return self._transposed(by_item, "neighbour")
 
     def _transposed(self, rows: Rows, name: str, **how: Any) -> Rows:
         return transposed(rows, self._n, self._place, name, window=self._window, **how)

@@ -75,12 +75,11 @@ def transposed(
     place: Place,
     name: str,
     *,
-    dtype: DTypeLike = np.int32,
     window: int | None = None,
 ) -> Rows:
     """Return the columns as rows; entries of a column are in the order of the old rows.
 
-    ``name`` is where the arrays are put in their place, and ``dtype`` the type of a row's number.
+    ``name`` is where the arrays are put in their place.
     ``window`` is the number of entries that are written at a time; None writes all at once.
     """
     from sdgar.kernels.numba import sparse
@@ -90,7 +89,7 @@ def transposed(
     sparse.count(rows.column_E, start_C1[1:])
     np.cumsum(start_C1, out=start_C1)
     n_entries = int(start_C1[-1])
-    row_E, weight_E = place.array(f"{name}.row", n_entries, dtype), _none()
+    row_E, weight_E = place.array(f"{name}.row", n_entries, np.int32), _none()
     if len(rows.weight_E):
         weight_E = place.array(f"{name}.weight", n_entries, np.float32)
     next_C = start_C1[:-1].copy()

@@ -20,10 +20,11 @@ def quantize(weight_RN: Tensor, top_R1: Tensor, scale: float, bits: int) -> Tens
 
 def build(mass_RN: Tensor, word: torch.dtype) -> Tensor:
     """Return alias bins of a type that draw entries in proportion to these masses."""
-    bin_RN = torch.empty(mass_RN.shape, dtype=word)
+    # One compiled kernel serves both types: a narrow bin is the same number in a wide one.
+    bin_RN = torch.empty_like(mass_RN, memory_format=torch.contiguous_format)
     arrays = mass_RN.contiguous().numpy(), word.itemsize * 4, bin_RN.numpy()
     run_parts(_sweep, len(bin_RN), bin_RN.numel(), *arrays)
-    return bin_RN
+    return bin_RN.to(word)
 
 
 @inner
