@@ -67,7 +67,7 @@ def saved(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("imports", [1, 2, 5, 20, 100, 300, 700, 1500, 3000])
+@pytest.mark.parametrize("imports", [1, 5, 100, 700, 3000])
 def test_ctrl_c_during_any_import_ends_the_process_at_once(imports, tmp_path):
     words = ["train", str(tmp_path / "nowhere.csv"), "--out", str(tmp_path / "o")]
     ran = subprocess.run(
@@ -92,7 +92,7 @@ command()
 """
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.2, 0.5, 1.0, 1.5, 2.0])
+@pytest.mark.parametrize("seconds", [0.0, 0.2, 1.0, 2.0])
 def test_ctrl_c_at_any_moment_ends_with_130(seconds, saved):
     process = subprocess.Popen(
         [sys.executable, "-c", _BEGUN, "recommend", str(saved), "--all"],

@@ -189,7 +189,6 @@ class Composition(NamedTuple):
 PAIRWISE_ADAM = Composition(Uniform, MatrixFactorization, PairwiseLogistic, LazyAdam)
 LOGISTIC_SGD = Composition(Popularity, MatrixFactorization, Logistic, SGD)
 SDGAR = Composition(Decomposable, MatrixFactorization, WeightedLogistic, RowAdagrad)
-WEIGHTED = Composition(Uniform, MatrixFactorization, WeightedLogistic, RowAdagrad)
 POPULAR = Composition(Popularity, MatrixFactorization, WeightedLogistic, RowAdagrad)
 VIOLATION = Composition(FirstViolation, MatrixFactorization, WarpHinge, RowAdagrad)
 SOFTMAX_ADAM = Composition(Decomposable, Cosine, SampledSoftmax, LazyAdam)
@@ -205,7 +204,6 @@ MET = (
     PAIRWISE_ADAM,
     LOGISTIC_SGD,
     SDGAR,
-    WEIGHTED,
     POPULAR,
     Composition(Decomposable, Cosine, SampledSoftmax, RowAdagrad, bias=True),
     SOFTMAX_ADAM,

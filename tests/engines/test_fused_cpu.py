@@ -34,7 +34,6 @@ from .compositions import (
     SDGAR,
     SUMS_OF_FIELDS,
     TOLERANCE,
-    WEIGHTED,
     Composition,
     assert_same_bytes,
     far,
@@ -70,7 +69,7 @@ def test_negatives_without_a_slope_go_on_by_their_moments_under_adam():
 
 @pytest.mark.parametrize("per_visit", [1, 3])
 def test_weights_that_are_held_are_held_as_by_eager(per_visit):
-    for one in (SDGAR, WEIGHTED):
+    for one in (SDGAR, POPULAR):
         assert_same_epochs(one, some_data(), positives_per_visit=per_visit, **HELD)
 
 
@@ -98,7 +97,7 @@ def test_adam_strays_from_exact_arithmetic_no_more_than_the_promise():
 SIZES = [
     *itertools.product([LOGISTIC_SGD, POPULAR, SDGAR], [{"dim": dim} for dim in (1, 4, 33)]),
     *itertools.product(
-        [POPULAR, LOGISTIC_SGD, WEIGHTED],
+        [POPULAR, LOGISTIC_SGD, PAIRWISE_ADAM],
         [{"n_negatives": n, "positives_per_visit": p} for n in (1, 7) for p in (1, 3)],
     ),
 ]
@@ -198,7 +197,7 @@ def test_a_refit_leaves_cores_to_other_processes(free, monkeypatch, set_threads)
 
 def test_a_parameter_that_is_infinite_stops_the_run_where_weights_are_held():
     data = some_data()
-    system = WEIGHTED.system(data, **HELD)
+    system = POPULAR.system(data, **HELD)
     with torch.no_grad():
         system.discriminator.item_ID[7, 2] = torch.inf
     engine = FusedCpuEngine(system, data, seed=5, device=CPU)
