@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from sdgar.systems.sdgar import SDGARPrinted as SDGARPrinted
     from sdgar.systems.sdsoftmax import SDSoftmax as SDSoftmax
     from sdgar.systems.solver import MostPopular as MostPopular
+    from sdgar.systems.transitions import Transitions as Transitions
 
 _HOME = {
     "Features": "sdgar.data.features",

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from sdgar.data.history import History
 from sdgar.maths.rows import Rows
+from sdgar.maths.sequences import Sequences
+from sdgar.maths.transitions import Decay
 from sdgar.models.factors import Factors, FieldFactors
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.item_weights import (
@@ -25,6 +27,7 @@ from sdgar.models.network import MODULES, EncodedFactors, Encoder, ModuleScores
 from sdgar.models.saved import _KINDS, Saved, model_class
 from sdgar.models.sequence import SequenceEncoder
 from sdgar.models.sum import Sum
+from sdgar.models.transitions import TransitionWeights
 
 USERS, ITEMS, DIM = 4, 6, 4
 HISTORY = History(np.array([0, 2, 3, 4, 6]), np.array([0, 1, 2, 4, 3, 5], np.int32))
@@ -74,6 +77,11 @@ def made(kind: str) -> Model:
             near = np.arange(1, ITEMS + 1) % ITEMS
             weight_E = np.linspace(-0.5, 1, ITEMS, dtype=np.float32)
             return LocalItemWeights(has, Rows(np.arange(ITEMS + 1), near, weight_E))
+        case TransitionWeights.kind:
+            near = np.arange(1, ITEMS + 1) % ITEMS
+            weight_II = Rows(np.arange(ITEMS + 1), near, np.linspace(-0.5, 1, ITEMS, dtype="f4"))
+            events = Sequences(has.indptr_U1, has.items_E)
+            return TransitionWeights(has, weight_II, events, Decay(2.0, 0.1))
         case ItemVectors.kind:
             return ItemVectors(has, item_ID)
         case Sum.kind:

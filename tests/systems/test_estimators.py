@@ -49,7 +49,7 @@ def fitted(request, demo) -> Estimator:
 
 
 def test_all_of_them_can_be_had_by_name():
-    names = {"item-knn", "ials", "ease", "local-ease", "quick", "elsa"}
+    names = {"item-knn", "ials", "ease", "local-ease", "transitions", "quick", "elsa"}
     assert {spec_of(e).name for e in BASELINES} == names
     assert (sdgar.ItemKNN, sdgar.IALS, sdgar.EASE, sdgar.ELSA) == (ItemKNN, IALS, EASE, ELSA)
 

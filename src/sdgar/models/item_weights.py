@@ -203,21 +203,14 @@ class LocalItemWeights(HistoryScores):
 
     def add_scores(self, users_B: Indices, scores_BI: Floats, weight: float) -> None:
         """scores_BI += weight X_B W, in place."""
-        add_weights(self.history.rows(users_B), self.weight_II, scores_BI, weight)
+        own = self.history.rows(users_B)
+        add_weights(Rows(own.indptr_U1, own.items_E), self.weight_II, scores_BI, weight)
 
     def contributions(
         self, context: int, items_B: Indices, history_H: Indices
     ) -> Contributions | None:
         """Return w_ji, the terms of the score, for the items j that the context has."""
-        some = self.weight_II.rows(history_H)
-        weight_HB = np.zeros((len(history_H), len(items_B)), np.float32)
-        if len(items_B):
-            order_B = np.argsort(items_B, kind="stable")
-            sorted_B = items_B[order_B]
-            at_E = np.searchsorted(sorted_B, some.column_E).clip(max=len(items_B) - 1)
-            there_E = sorted_B[at_E] == some.column_E
-            row_E = np.repeat(np.arange(len(history_H)), np.diff(some.start_R1))
-            weight_HB[row_E[there_E], order_B[at_E[there_E]]] = some.weights()[there_E]
+        weight_HB = weights_between(self.weight_II, history_H, items_B)
         return by_weights(weight_HB.T)
 
     def with_items(self, growth: Growth) -> Self:
@@ -303,23 +296,37 @@ class SparseItemWeights(LocalItemWeights):
         return cls(weights.history, weights.weight_II)
 
 
-def add_weights(own: History, weight_II: Rows, scores_BI: Floats, scale: float) -> None:
-    """s_ci += scale Σ_{j ∈ I_c} w_ji, added in the order of the items and of their weights."""
+def weights_between(weight_II: Rows, items_H: Indices, items_B: Indices) -> Floats:
+    """Return w_hb from each of some items to each of others, as a matrix."""
+    some = weight_II.rows(items_H)
+    weight_HB = np.zeros((len(items_H), len(items_B)), np.float32)
+    if len(items_B):
+        order_B = np.argsort(items_B, kind="stable")
+        sorted_B = items_B[order_B]
+        at_E = np.searchsorted(sorted_B, some.column_E).clip(max=len(items_B) - 1)
+        there_E = sorted_B[at_E] == some.column_E
+        row_E = np.repeat(np.arange(len(items_H)), np.diff(some.start_R1))
+        weight_HB[row_E[there_E], order_B[at_E[there_E]]] = some.weights()[there_E]
+    return weight_HB
+
+
+def add_weights(own: Rows, weight_II: Rows, scores_BI: Floats, scale: float) -> None:
+    """s_ci += scale Σ_j x_cj w_ji, added in the order of the rows' entries and of their weights."""
     start_I1 = weight_II.start_R1
-    first_E, last_E = start_I1[own.items_E], start_I1[own.items_E + 1]
+    first_E, last_E = start_I1[own.column_E], start_I1[own.column_E + 1]
     length_E = last_E - first_E
     terms = int(length_E.sum())
     if terms >= _WORTH_KERNELS:
         from sdgar.kernels.numba.sparse import add_product
 
         run_parts(
-            add_product, own.n_users, terms, own.indptr_U1, own.items_E,
-            np.ones(len(own.items_E), np.float32), start_I1, weight_II.column_E,
-            weight_II.weights(), np.float32(scale), scores_BI,
+            add_product, own.n_rows, terms, own.start_R1, own.column_E, own.weights(), start_I1,
+            weight_II.column_E, weight_II.weights(), np.float32(scale), scores_BI,
         )  # fmt: skip
         return
     before_E = np.cumsum(length_E) - length_E
     place_N = np.arange(terms) + np.repeat(first_E - before_E, length_E)
-    row_N = np.repeat(own.users_E, length_E)
-    index_N = row_N * scores_BI.shape[1] + weight_II.column_E[place_N]
-    np.add.at(scores_BI.reshape(-1), index_N, np.float32(scale) * weight_II.weights()[place_N])
+    row_E = np.repeat(np.arange(own.n_rows), np.diff(own.start_R1))
+    index_N = np.repeat(row_E, length_E) * scores_BI.shape[1] + weight_II.column_E[place_N]
+    x_N = np.repeat(np.float32(scale) * own.weights(), length_E)
+    np.add.at(scores_BI.reshape(-1), index_N, x_N * weight_II.weights()[place_N])

@@ -18,6 +18,7 @@ from sdgar.models.scorers import checked
 if TYPE_CHECKING:
     from sdgar.data.history import History
     from sdgar.maths.neighbours import Neighbourhoods
+    from sdgar.maths.sequences import Sequences
     from sdgar.models.contributions import Contributions
     from sdgar.models.factors import Factors
     from sdgar.models.fold_in import FoldInRule, NewContexts
@@ -199,6 +200,10 @@ class Model:
     def with_new_weights(self, rule: Neighbourhoods, new_N: Indices) -> Model:
         """Return the model with weights of new items, solved from the histories, if it has any."""
         return self
+
+    def in_order(self) -> Sequences | None:
+        """Return the events of each context in their order; None if the model does not keep it."""
+        return None
 
     def parts(self) -> list[Model]:
         """Return the models whose scores are added up; a model that is no sum is its only part."""

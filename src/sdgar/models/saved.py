@@ -57,6 +57,7 @@ _KINDS = {
     "item vectors": ("item_weights", "ItemVectors"),
     "module": ("network", "ModuleScores"),
     "sum": ("sum", "Sum"),
+    "transitions": ("transitions", "TransitionWeights"),
 }
 """The module and the class of each kind, which are imported when a model needs them: networks
 import torch."""

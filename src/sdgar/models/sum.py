@@ -19,6 +19,7 @@ from sdgar.storage.sealed import DamagedError, Tensors
 
 if TYPE_CHECKING:
     from sdgar.maths.neighbours import Neighbourhoods
+    from sdgar.maths.sequences import Sequences
 
 FACTS = "sum"
 """The name under which a saved sum describes its two models."""
@@ -119,6 +120,11 @@ class Sum(Model):
 
     def _of_both(self, change: Callable[[Model], Model]) -> Sum:
         return replace(self, first=change(self.first), second=change(self.second))
+
+    def in_order(self) -> Sequences | None:
+        """Return the events of each context, if one of the models keeps their order."""
+        first = self.first.in_order()
+        return self.second.in_order() if first is None else first
 
     def parts(self) -> list[Model]:
         """Return the models that are added up, also the models of sums within the sum."""

@@ -238,7 +238,8 @@ class Blocks:
             scores_BI += terms.bias_I
             if terms.history is not None:
                 own = terms.history.rows(users_B)
-                add_weights(own, terms.weight_II, scores_BI, float(terms.weight))
+                rows = Rows(own.indptr_U1, own.items_E)
+                add_weights(rows, terms.weight_II, scores_BI, float(terms.weight))
         odd_B = ~(scores_BI < np.inf).all(axis=1)
         if odd_B.any():
             return int(odd_B.argmax())

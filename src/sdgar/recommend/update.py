@@ -19,6 +19,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.merge import merge
 from sdgar.data.read_options import USER
 from sdgar.errors import DataError, UsageError
+from sdgar.maths.sequences import Sequences
 from sdgar.models.fold_in import NewContexts
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.indexed_model import IndexedModel, no_rule
@@ -78,7 +79,9 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
         at_U[changed_U & (np.diff(history.indptr_U1) > 0)] = -1
     elif (old_U < 0).any():
         raise no_rule(saved)
-    own = NewContexts(history, _in_order(history, rows, item_I, of_row_U, n_items))
+    kept = saved.model.in_order()
+    kept = None if kept is None else kept.rows(old_U)
+    own = NewContexts(history, _in_order(history, kept, rows, item_I, of_row_U, n_items))
     news = {"users": int(changed_U.sum()), "rows": len(new), "new_users": int((old_U < 0).sum())}
     return replace(
         saved,
@@ -182,6 +185,7 @@ def _history(pair_E: Pairs, n_items: int, n_users: int) -> History:
 
 def _in_order(
     history: History,
+    kept: Sequences | None,
     rows: Interactions,
     item_I: NDArray[np.int64],
     of_row_U: NDArray[np.int64],
@@ -189,7 +193,7 @@ def _in_order(
 ) -> NDArray[np.int64] | None:
     """Return the items of each context, items of events last and in the order of their times.
 
-    The model keeps no times: its own items come first, by index. None without times.
+    The model's own items come first, in the order that it keeps, or by index. None without times.
     """
     if rows.time_E is None:
         return None
@@ -201,5 +205,19 @@ def _in_order(
     some = len(order) > 0
     met_E = (event_E[order][at_E] == pair_E) if some else np.zeros(len(pair_E), bool)
     time_E = rows.time_E[there_E][order][at_E] if some else np.zeros(len(pair_E), np.int64)
-    by = np.lexsort((history.items_E, np.where(met_E, time_E, 0), met_E, history.users_E))
+    place_E = history.items_E.astype(np.int64)
+    if kept is not None:
+        place_E = _last_places(kept.users_E * n_items + kept.item_E, pair_E)
+    by = np.lexsort((place_E, np.where(met_E, time_E, 0), met_E, history.users_E))
     return history.items_E[by].astype(np.int64)
+
+
+def _last_places(pair_S: Pairs, wanted_E: Pairs) -> NDArray[np.int64]:
+    """Return the last place of each wanted pair among other pairs; -1 if it is not there."""
+    if not len(pair_S):
+        return np.full(len(wanted_E), -1)
+    order_S = np.argsort(pair_S, kind="stable")
+    at_E = np.searchsorted(pair_S[order_S], wanted_E, side="right") - 1
+    place_E = order_S[at_E]
+    found: NDArray[np.int64] = np.where(pair_S[place_E] == wanted_E, place_E, -1)
+    return found

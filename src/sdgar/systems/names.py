@@ -19,6 +19,7 @@ _HOMES = {
     "ials": "ials:IALS",
     "ease": "ease:EASE",
     "local-ease": "neighbours:LocalEASE",
+    "transitions": "transitions:Transitions",
     "quick": "quick:Quick",
     "elsa": "elsa:ELSA",
     "bpr": "bpr:BPR",
@@ -42,6 +43,7 @@ _TITLES = {
     "local-ease": (
         "Every item predicted from its nearest items by least squares, for any catalogue."
     ),
+    "transitions": "The next item predicted from the last ones by least squares, in seconds.",
     "quick": "What SD-Softmax starts from, with item-item weights: a good model in seconds.",
     "elsa": "Every item predicted from the others by vectors of items, for any catalogue.",
     "bpr": "Bayesian personalised ranking: one uniform negative for each positive.",

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 class Computed(Estimator):
     """A model without epochs, which is computed from all rows at once."""
 
-    def _compute(
-        self, train: Interactions, *, verbose: bool | None
-    ) -> tuple[Model, dict[str, Any]]:
+    def _compute(self, train: Interactions, how: Fit) -> tuple[Model, dict[str, Any]]:
         """Return the model, and what is saved about how it was computed."""
         raise NotImplementedError
 
@@ -43,7 +41,7 @@ class Computed(Estimator):
         measured = self._trained_as if again else None
         rows = how.rows if how.valid is None or not how.refit else merge(how.rows, how.valid)
         start = time.perf_counter()
-        model, about = self._compute(rows, verbose=how.verbose)
+        model, about = self._compute(rows, how)
         seconds = time.perf_counter() - start
         speed = len(rows) / seconds if seconds else 0.0
         clock = Seconds(train=seconds, total=seconds)
@@ -69,17 +67,15 @@ class Solver(Computed):
         """Return the model."""
         raise NotImplementedError
 
-    def _compute(
-        self, train: Interactions, *, verbose: bool | None
-    ) -> tuple[Model, dict[str, Any]]:
+    def _compute(self, train: Interactions, how: Fit) -> tuple[Model, dict[str, Any]]:
         """Check the rows, and compute the model with all threads."""
         from sdgar.engines.choose import choose_device
         from sdgar.machine import cores
 
         require_learnable(train)
         require_features_used(self, train)
-        how = f"computing {self._spec.name} by {self._spec.computed_by}"
-        progress.report(f"{how} from {train.size_text()}", verbose=verbose)
+        what = f"computing {self._spec.name} by {self._spec.computed_by}"
+        progress.report(f"{what} from {train.size_text()}", verbose=how.verbose)
         with cores.torch_threads():
             model = self._solve(train, device=choose_device(self.device))
         return model, {"computed_by": self._spec.computed_by}
@@ -110,8 +106,6 @@ class MostPopular(Computed):
         """Return the rule that gives everyone the same list, new or not."""
         return NoVector()
 
-    def _compute(
-        self, train: Interactions, *, verbose: bool | None
-    ) -> tuple[Model, dict[str, Any]]:
+    def _compute(self, train: Interactions, how: Fit) -> tuple[Model, dict[str, Any]]:
         """Count the users of each item."""
         return popularity(train.history, train.n_items, train.fields), {}
