@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from sdgar.systems.irgan import IRGAN as IRGAN
     from sdgar.systems.neighbours import ItemKNN as ItemKNN
     from sdgar.systems.neighbours import LocalEASE as LocalEASE
+    from sdgar.systems.next_item import NextItem as NextItem
     from sdgar.systems.quick import Quick as Quick
     from sdgar.systems.sdgar import SA as SA
     from sdgar.systems.sdgar import SDGAR as SDGAR

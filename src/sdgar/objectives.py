@@ -62,6 +62,23 @@ class Logistic(NoImportanceWeights):
 
 
 @dataclass(frozen=True, slots=True)
+class Softmax(NoImportanceWeights):
+    """Cross-entropy over all items, one value a row: nothing is drawn.
+
+        l_b = log Σ_i exp(s_bi) - s⁺_b
+
+    The eager engine takes it from the discriminator (``loss_over_all_items``), so that the scores of
+    all items are never in memory at once. Given the scores of all other items it is the same.
+    """
+
+    over_all_items: ClassVar[bool] = True
+
+    def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
+        """Return loss_B, of rows whose negatives are all other items."""
+        return torch.cat((pos_B[:, None], neg_BN), dim=1).logsumexp(dim=1) - pos_B
+
+
+@dataclass(frozen=True, slots=True)
 class WeightedLogistic:
     """Importance-weighted logistic loss (Eq. 4), one value a row.
 

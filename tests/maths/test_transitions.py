@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sdgar.maths import transitions
 from sdgar.maths.sequences import Sequences
 from sdgar.maths.transitions import Decay, Neighbours, Solution, weights
+from sdgar.systems.transitions import Trial
 
 N_ITEMS = 7
 histories = st.lists(st.lists(st.integers(0, N_ITEMS - 1), max_size=9), min_size=1, max_size=12)
@@ -35,9 +37,9 @@ def moments(rows, decay):
     return same, past, follows
 
 
-def dense(rows):
-    made = np.zeros((N_ITEMS, N_ITEMS))
-    for j in range(N_ITEMS):
+def whole(rows):
+    made = np.zeros((rows.n_rows, rows.n_rows))
+    for j in range(rows.n_rows):
         for e in range(rows.start_R1[j], rows.start_R1[j + 1]):
             made[j, rows.column_E[e]] += rows.weight_E[e]
     return made
@@ -75,7 +77,7 @@ def test_weights_of_neighbours_are_those_of_their_systems(rows, tau, floor, give
     pairs = transitions._Pairs(sequences_of(rows), N_ITEMS, decay, near)
     for found, solution in zip(pairs.solved(solutions), solutions, strict=True):
         wanted = solved(rows, decay, solution, repeats=repeats)
-        np.testing.assert_allclose(dense(found), wanted, rtol=2e-3, atol=2e-5)
+        np.testing.assert_allclose(whole(found), wanted, rtol=2e-3, atol=2e-5)
 
 
 @given(histories, st.floats(0.5, 20), st.floats(0, 0.5), st.booleans())
@@ -92,7 +94,7 @@ def test_all_items_as_neighbours_are_one_system(rows, tau, floor, repeats):
     for i in range(N_ITEMS):
         near_i = [j for j in range(N_ITEMS) if repeats or j != i]
         wanted[near_i, i] = np.linalg.solve(a[np.ix_(near_i, near_i)], b[near_i, i])
-    np.testing.assert_allclose(dense(found), wanted, rtol=2e-3, atol=2e-5)
+    np.testing.assert_allclose(whole(found), wanted, rtol=2e-3, atol=2e-5)
 
 
 def test_a_block_and_a_thread_change_no_bit(monkeypatch, set_threads):
@@ -122,3 +124,29 @@ def test_the_last_event_counts_once_and_the_first_least(tau):
     assert strength[3] == strength[4] == 1
     assert np.all(np.diff(strength[:4]) > 0) if tau < 100 else np.allclose(strength, 1, atol=1e-3)
     assert strength.min() >= 0.25
+
+
+@pytest.mark.parametrize(("k", "repeats"), [(4, False), (4, True), (59, False), (60, True)])
+def test_torch_finds_the_weights_of_the_kernels(k, repeats):
+    rng = np.random.default_rng(5)
+    rows = [rng.integers(0, 60, rng.integers(0, 12)).tolist() for _ in range(150)]
+    near = Neighbours(k=k, repeats=repeats)
+    solutions = [Solution(0.2, 5.0), Solution(0.7, 1.0)]
+    own = sequences_of(rows), 60, Decay(2.0, 0.1), near, solutions
+    kernels, by_torch = weights(*own), weights(*own, torch.device("cpu"))
+    for one, other in zip(kernels, by_torch, strict=True):
+        np.testing.assert_allclose(whole(other), whole(one), rtol=2e-3, atol=2e-5)
+
+
+def test_torch_counts_the_ranks_of_the_kernels():
+    rng = np.random.default_rng(6)
+    rows = [rng.integers(0, 60, rng.integers(1, 12)).tolist() for _ in range(80)]
+    events, decay, near = sequences_of(rows), Decay(2.0, 0.1), Neighbours(k=9)
+    (found,) = weights(events, 60, decay, near, [Solution(0.2, 5.0)])
+    target_T = rng.integers(0, 60, 80)
+    scale_GI = (1 + rng.random((2, 60))).astype(np.float32)
+    ranks = [
+        Trial(events, events, target_T, 60, near, device)._ranks(decay, found, scale_GI)
+        for device in (None, torch.device("cpu"))
+    ]
+    np.testing.assert_array_equal(*ranks)

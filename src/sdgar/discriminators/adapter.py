@@ -90,6 +90,12 @@ class Adapter(nn.Module):
             return s_BN, self.module.penalty(context_B, items_BN)  # type: ignore[operator]
         return s_BN, torch.zeros_like(s_BN[:, 0])
 
+    def loss_over_all_items(self, context_B: Tensor, items_B: Tensor) -> Tensor:
+        """Return the cross-entropy of the positive of each row over all items, in training."""
+        self.module.train()
+        loss_B: Tensor = self.module.loss_over_all_items(context_B, items_B)  # type: ignore[operator]
+        return loss_B
+
     def project(self, context_B: Tensor, items_BN: Tensor) -> None:
         """Do nothing, as the parameters of a module have no bounds."""
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from sdgar.discriminators.vectors import Picks, Vectors
 from sdgar.errors import DataError
+from sdgar.maths.cross_entropy import cross_entropy
 from sdgar.models.sequence import SequenceEncoder
 
 if TYPE_CHECKING:
@@ -79,6 +81,12 @@ class Sequence(SequenceEncoder, Vectors):
         h_TD, start_S = self.states(begin_S, length_S, self.item_J)
         h_BD = h_TD.index_select(0, start_S[sequence_B] + count_B - 1)
         return Picks(h_BD, self.item_JD, items_BN)
+
+    def loss_over_all_items(self, rows_B: Tensor, items_B: Tensor) -> Tensor:
+        """Return the cross-entropy of the item of each training row over all items."""
+        h_BD = self.as_inner_product(self.event_rows(rows_B, items_B[:, None]).h_BD)
+        v_ID = self.item_JD[:-1]
+        return cross_entropy(h_BD, normalize(v_ID) if self.tau else v_ID, self.bias_I, items_B)
 
     def tables(self) -> tuple[Tensor, Tensor]:
         """h_UD and v_ID."""

@@ -123,18 +123,26 @@ class EagerEngine:
     def _step(self, rows_B: Tensor, negatives: Negatives) -> tuple[Tensor, Tensor, Tensor | None]:
         system = self._system
         users_B, pos_B = self._users_E[rows_B], self._items_E[rows_B]
-        items_BN = torch.cat((pos_B[:, None], negatives.items_BN), dim=1)
         context_B = rows_B if self._model.by_event else users_B
-        s_BN, penalty_B = self._model.score_and_penalty(context_B, items_BN)
-        loss_B = system.objective(s_BN[:, 0], s_BN[:, 1:], negatives)
+        items_BN = torch.cat((pos_B[:, None], negatives.items_BN), dim=1)
+        effective_B: Tensor | None = None
+        if getattr(system.objective, "over_all_items", False):
+            model: Any = self._model
+            loss_B: Tensor = model.loss_over_all_items(context_B, pos_B)
+            penalty_B = torch.zeros_like(loss_B)
+            answered_B = torch.ones_like(pos_B, dtype=torch.bool)
+        else:
+            s_BN, penalty_B = self._model.score_and_penalty(context_B, items_BN)
+            loss_B = system.objective(s_BN[:, 0], s_BN[:, 1:], negatives)
+            answered_B = negatives.accepted_BN.any(dim=1)
+            effective_B = system.objective.effective(s_BN[:, 1:].detach(), negatives)
         if self._weight_E is not None:
             loss_B = loss_B * self._weight_E[rows_B]
         self._optimizer.zero_grad(set_to_none=True)
         (loss_B + 0.5 * system.l2 * penalty_B).mean().backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         self._model.project(context_B, items_BN)
-        effective_B = system.objective.effective(s_BN[:, 1:].detach(), negatives)
-        return loss_B.detach(), negatives.accepted_BN.any(dim=1), effective_B
+        return loss_B.detach(), answered_B, effective_B
 
     @torch.no_grad()
     def refit(self, epoch: int) -> Health:

@@ -17,9 +17,10 @@ events. In small catalogues all items are neighbours, and one matrix is inverted
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,9 @@ from sdgar.errors import NumericalError
 from sdgar.machine.threads import one_blas_thread, run_parts
 from sdgar.maths.rows import InMemory, Rows, transposed
 from sdgar.maths.sequences import Sequences
+
+if TYPE_CHECKING:
+    import torch
 
 Floats = NDArray[np.float32]
 LONGEST = 512
@@ -58,6 +62,10 @@ class Decay:
         """Return z of each event, up to a constant of its context."""
         return -events.back_E / self.tau
 
+    def after(self, lag: int) -> float:
+        """Return how much an event counts that so many events came after."""
+        return self.floor + (1 - self.floor) * math.exp(-lag / self.tau)
+
     @property
     def step(self) -> float:
         """The time z from an event to the next one, 1/τ."""
@@ -79,6 +87,8 @@ class Neighbours:
 
     k: int
     """The number k of neighbours of an item."""
+    share: float = 0.25
+    """The share α by which neighbours are chosen, whatever systems are solved with."""
     shrink: float = 10.0
     """The number c by which rare items are kept from being neighbours by accident."""
     repeats: bool = False
@@ -86,13 +96,24 @@ class Neighbours:
 
 
 def weights(
-    events: Sequences, n_items: int, decay: Decay, near: Neighbours, solutions: Sequence[Solution]
+    events: Sequences,
+    n_items: int,
+    decay: Decay,
+    near: Neighbours,
+    solutions: Sequence[Solution],
+    device: torch.device | None = None,
 ) -> list[Rows]:
     """Return W for each solution, from one count of pairs.
 
-    Row j of W is what item j in a history adds to the score of every item.
+    Row j of W is what item j in a history adds to the score of every item. Without a ``device``
+    compiled kernels count on the CPU.
     """
-    pairs = _Pairs(events.in_pieces(LONGEST), n_items, decay, near)
+    pieces = events.in_pieces(LONGEST)
+    if device is not None:
+        from sdgar.maths.transitions_on_device import weights_on_device
+
+        return weights_on_device(pieces, n_items, decay, near, solutions, device)
+    pairs = _Pairs(pieces, n_items, decay, near)
     if near.k >= n_items - 1 and n_items <= ALL_ARE_NEIGHBOURS:
         found = pairs.all_solved(solutions)
     else:
@@ -126,12 +147,8 @@ class _Pairs:
         floor = np.float32(decay.floor)
         self._past = *own, tail_E3, clock_E, step, floor
         self._next = *own, clock_E, step, floor
-        rest = 1 - decay.floor
-        # What an event has with itself; what repeated items have with each other is left out here.
-        square_E = tail_E3 @ np.array([decay.floor**2, 2 * decay.floor * rest, rest**2], np.float32)
         self._diagonal_I2 = np.zeros((n_items, 2), np.float32)
-        self._diagonal_I2[:, 0] = np.diff(start_I1)
-        self._diagonal_I2[:, 1] = np.bincount(item_E, square_E, minlength=n_items)
+        run_parts(transitions.diagonals, n_items, len(item_E), *self._past, self._diagonal_I2)
 
     def _scratch(self, n: int) -> tuple[Any, ...]:
         return *(np.zeros(self._n, np.float32) for _ in range(n)), np.empty(self._n, np.int32)
@@ -143,7 +160,7 @@ class _Pairs:
 
         def nearest(first: int, last: int) -> None:
             self._kernels.nearest(
-                first, last, *self._next, self._diagonal_I2, np.float32(0.25),
+                first, last, *self._next, self._diagonal_I2, np.float32(self._near.share),
                 np.float32(self._near.shrink), self._near.repeats, near_IK, both_IK2,
                 *self._scratch(2), np.empty(k, np.float32), np.empty(k, np.int32),
             )  # fmt: skip

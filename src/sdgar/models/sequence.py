@@ -18,6 +18,8 @@ from sdgar.machine.threads import run_parts
 
 _AT_ONCE = 1 << 18
 """The most places that are computed at once without a gradient."""
+_SPREAD = 0.02
+"""The standard deviation of the first vectors of items, where scores are inner products."""
 _STEPS = 1 << 16
 """The steps in which a dropout rate is rounded."""
 
@@ -44,14 +46,14 @@ class InnerProducts(nn.Module):
 class Block(nn.Module):
     """x ← x + attention(x) from each place to those before it, then x ← x + W₂ relu(W₁ x)."""
 
-    def __init__(self, dim: int, heads: int, length: int, rate: float) -> None:
+    def __init__(self, dim: int, heads: int, length: int, rate: float, width: int) -> None:
         super().__init__()
         self.rate = rate
         self.before, self.between = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.query_key_value, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.back_HL = nn.Parameter(torch.zeros(heads, length))
         """The weight β of what came so many places before."""
-        self.inner, self.outer = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.inner, self.outer = nn.Linear(dim, width * dim), nn.Linear(width * dim, dim)
 
     def forward(self, x_TD: Tensor, packed: PackedSequences) -> Tensor:
         """Compute all places."""
@@ -83,19 +85,25 @@ class SequenceEncoder(InnerProducts):
         blocks: int = 2,
         heads: int = 2,
         length: int = 50,
+        width: int = 1,
         dropout: float = 0.2,
         tau: float = 0.12,
     ) -> None:
-        super().__init__(n_items, tau=tau, dim=dim, blocks=blocks, heads=heads, length=length)
+        sizes = {"dim": dim, "blocks": blocks, "heads": heads, "length": length, "width": width}
+        super().__init__(n_items, tau=tau, **sizes)
         if not 0 <= dropout < 1:
             raise UsageError(f"dropout must be at least 0 and less than 1, got {dropout}.")
         if dim % heads:
             raise UsageError(f"dim must be a multiple of heads, got {dim} and {heads}.")
         self.n_users, self.empty, self.length, self.rate = n_users, n_items, length, dropout
-        self.item_JD = nn.Parameter(torch.randn(n_items + 1, dim) / dim**0.5)
+        # A cosine does not depend on the length of vectors; inner products start near 0.
+        spread = dim**-0.5 if tau else _SPREAD
+        self.item_JD = nn.Parameter(spread * torch.randn(n_items + 1, dim))
         """The vectors of items; the last row is the vector of an empty place."""
         nn.init.zeros_(self.item_JD[-1])
-        self.blocks = nn.ModuleList(Block(dim, heads, length, dropout) for _ in range(blocks))
+        self.blocks = nn.ModuleList(
+            Block(dim, heads, length, dropout, width) for _ in range(blocks)
+        )
         self.norm = nn.LayerNorm(dim)
 
     def states(self, begin_S: Tensor, length_S: Tensor, item_J: Tensor) -> tuple[Tensor, Tensor]:

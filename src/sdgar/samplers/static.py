@@ -105,6 +105,16 @@ class Static:
 
 
 @dataclass(frozen=True, slots=True)
+class NoDraws(Static):
+    """Nothing is proposed, for a loss over all items."""
+
+    def sample(self, positives: Positives, n: int) -> Negatives:
+        """Return no negatives."""
+        none_BN = positives.items_B.new_empty((len(positives.items_B), 0))
+        return Negatives(none_BN, none_BN.bool())
+
+
+@dataclass(frozen=True, slots=True)
 class Uniform(Static):
     r"""Q(i | c) = 1 / |I \\ I_c| for every item i that is not a known positive of c.
 

@@ -26,6 +26,7 @@ from sdgar.systems.recipe import SystemSpec
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
+    from sdgar.data.splits import Split
     from sdgar.models.fold_in import FoldInRule
     from sdgar.models.model import Model
     from sdgar.recommend.recommender import Recommender
@@ -226,6 +227,13 @@ class Estimator(Parameters, RecommenderMethods, Described):
     def _item_memory(self, data: Interactions) -> ItemMemorySolver | None:
         """Return how the item memory is made that is added to the model; None without one."""
         return None
+
+    def _validation(self, data: Interactions, seed: int) -> Split:
+        """Return training rows with some of them set aside: the last in time, else some of them."""
+        from sdgar.data.splits import validation
+        from sdgar.training.records import VALID_USERS
+
+        return validation(data, seed=seed, most_users=VALID_USERS)
 
     def _n_states(self) -> int:
         """Return the number K of states of the generator; 0 without one."""

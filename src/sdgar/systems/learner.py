@@ -173,7 +173,7 @@ class Learner(Estimator):
             sampler=with_dislikes(own._spec.name, proposes, given.objective, data, share),
             objective=given.objective,
             optimizer=optimizer,
-            n_negatives=at_least("n_negatives", own.n_negatives, 1),
+            n_negatives=own._n_drawn(),
             batch_size=at_least("batch_size", own.batch_size, 1),
             positives_per_visit=at_least(
                 "sampler__positives_per_visit", own.sampler.positives_per_visit, 1
@@ -211,6 +211,10 @@ class Learner(Estimator):
             metric=stopping.metric,
             keep_last=self.optimizer.schedule == "linear",
         )
+
+    def _n_drawn(self) -> int:
+        """Return how many negatives are drawn for each visit."""
+        return at_least("n_negatives", self.n_negatives, 1)
 
     def _n_states(self) -> int:
         """Return the number K of states of the generator; 0 without one."""

@@ -20,6 +20,7 @@ _HOMES = {
     "ease": "ease:EASE",
     "local-ease": "neighbours:LocalEASE",
     "transitions": "transitions:Transitions",
+    "next-item": "next_item:NextItem",
     "quick": "quick:Quick",
     "elsa": "elsa:ELSA",
     "bpr": "bpr:BPR",
@@ -44,6 +45,7 @@ _TITLES = {
         "Every item predicted from its nearest items by least squares, for any catalogue."
     ),
     "transitions": "The next item predicted from the last ones by least squares, in seconds.",
+    "next-item": "The next item by a sequence network and a memory of transitions.",
     "quick": "What SD-Softmax starts from, with item-item weights: a good model in seconds.",
     "elsa": "Every item predicted from the others by vectors of items, for any catalogue.",
     "bpr": "Bayesian personalised ranking: one uniform negative for each positive.",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sdgar.contracts import System
     from sdgar.data.interactions import Interactions
+    from sdgar.data.splits import Split
     from sdgar.systems.base import Estimator
     from sdgar.systems.defaults import Space
     from sdgar.training.fitting import Fit
@@ -173,6 +174,10 @@ class Recipe:
             optimizer__schedule="linear",
         )
 
+    def validation(self, data: Interactions, seed: int) -> Split:
+        """Return the training rows with some of them set aside as validation rows."""
+        return self.estimator._validation(data, seed)
+
     def least_bytes(self, data: Interactions) -> int:
         """Count the bytes of tables, of their gradients' sums and of one batch, for a learner.
 
@@ -183,7 +188,7 @@ class Recipe:
         width = at_least("dim", own.dim, 1) + own._n_states()
         rows = min(at_least("batch_size", own.batch_size, 1), len(data))
         shared = at_least("sampler__positives_per_visit", own.sampler.positives_per_visit, 1)
-        drawn = -(-rows // shared) * at_least("n_negatives", own.n_negatives, 1)
+        drawn: int = -(-rows // shared) * own._n_drawn()
         tables: int = 2 * 4 * (data.n_users + data.n_items) * width
         return tables + 16 * drawn
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,6 +28,8 @@ from sdgar.systems.recipe import SystemSpec
 from sdgar.systems.solver import ItemItem
 
 if TYPE_CHECKING:
+    import torch
+
     from sdgar.models.model import Model
     from sdgar.training.fitting import Fit
 
@@ -101,6 +104,8 @@ class Transitions(ItemItem):
     """The weight λ of the squared weights."""
     beta: float | None = None
     """The power β by which popular items are held back."""
+    device: str = "auto"
+    """The device that computes: cpu, cuda, or auto, which is the CPU unless Numba is missing."""
     shrink: float = 10.0
     """What is added to the denominator by which neighbours are chosen, so that rare items are not
     neighbours by accident."""
@@ -109,22 +114,27 @@ class Transitions(ItemItem):
         """Choose what is not given, and solve for the weights of all events."""
         require_learnable(train)
         require_features_used(self, train)
-        one_of("device", self.device, ("auto", "cpu", "cuda"))
         progress.report(
             f"computing {self._spec.name} from {train.size_text()}", verbose=how.verbose
         )
+        model, chosen = self._solved(train, how.valid, gpu_of(self.device))
+        return model, {"computed_by": self._spec.computed_by, "chosen": chosen.as_dict()}
+
+    def _solved(
+        self, train: Interactions, valid: Interactions | None, device: torch.device | None
+    ) -> tuple[TransitionWeights, Chosen]:
+        """Return the model, and the settings that it was solved with."""
         events, n = sequences_of(train), train.n_items
         if self.neighbours is None:
             k = n - 1 if n <= ALL_ARE_NEIGHBOURS else 200
         else:
             k = min(at_least("neighbours", self.neighbours, 1), n - 1)
         near = Neighbours(k=max(1, k), shrink=not_negative("shrink", self.shrink))
-        chosen = self._chosen(trial_of(train, how.valid, events, near))
-        (weight_II,) = weights(events, n, chosen.decay, near, (chosen.solution,))
+        chosen = self._chosen(trial_of(train, valid, events, near, device))
+        (weight_II,) = weights(events, n, chosen.decay, near, (chosen.solution,), device)
         scale_I = popularity_scale(events, n, chosen.beta)
         scaled = replace(weight_II, weight_E=weight_II.weight_E * scale_I[weight_II.column_E])
-        model = TransitionWeights(train.history, scaled, events, chosen.decay)
-        return model, {"computed_by": self._spec.computed_by, "chosen": chosen.as_dict()}
+        return TransitionWeights(train.history, scaled, events, chosen.decay), chosen
 
     def _chosen(self, tried: Trial | None) -> Chosen:
         """Return the settings as given, or the best ones on events that are held out."""
@@ -162,12 +172,14 @@ class Trial:
     """The number of items."""
     near: Neighbours
     """The neighbours of an item."""
+    device: torch.device | None = None
+    """The GPU that computes; None for the CPU."""
 
     def best(
         self, decay: Decay, solutions: tuple[Solution, ...], betas: tuple[float, ...]
     ) -> tuple[float, Solution, float]:
         """Return the highest NDCG@10, and the solution and the power that have it."""
-        found = weights(self.events, self.n_items, decay, self.near, solutions)
+        found = weights(self.events, self.n_items, decay, self.near, solutions, self.device)
         scale_GI = np.stack([popularity_scale(self.events, self.n_items, b) for b in betas])
         best = (-1.0, solutions[0], betas[0])
         for solution, weight_II in zip(solutions, found, strict=True):
@@ -182,15 +194,22 @@ class Trial:
 
     def _ranks(self, decay: Decay, w: Rows, scale_GI: NDArray[np.float32]) -> NDArray[np.int32]:
         """Return how many items score above each target under each scale; -1 without a score."""
+        strength_E, hidden = decay.strengths(self.history), not self.near.repeats
+        if self.device is not None:
+            from sdgar.maths.transitions_on_device import ranks_on_device
+
+            return ranks_on_device(
+                self.history, strength_E, self.target_T, w, scale_GI, self.device, hidden=hidden
+            )
         from sdgar.kernels.numba import transitions
 
         rank_TG = np.empty((self.history.n_users, len(scale_GI)), np.int32)
-        own = self.history.start_U1, self.history.item_E, decay.strengths(self.history)
+        own = self.history.start_U1, self.history.item_E, strength_E
 
         def count(first: int, last: int) -> None:
             transitions.ranks(
                 first, last, *own, self.target_T, w.start_R1, w.column_E, w.weight_E, scale_GI,
-                not self.near.repeats, rank_TG, np.zeros(self.n_items, np.float32),
+                hidden, rank_TG, np.zeros(self.n_items, np.float32),
                 np.empty(self.n_items, np.int32), np.empty(len(scale_GI), np.float32),
             )  # fmt: skip
 
@@ -199,7 +218,11 @@ class Trial:
 
 
 def trial_of(
-    train: Interactions, valid: Interactions | None, events: Sequences, near: Neighbours
+    train: Interactions,
+    valid: Interactions | None,
+    events: Sequences,
+    near: Neighbours,
+    device: torch.device | None = None,
 ) -> Trial | None:
     """Return the event that settings are chosen by: the first validation row of each user.
 
@@ -222,13 +245,24 @@ def trial_of(
         chosen = _some(np.arange(len(at)))
         learned, users_T, target_T = events, user_U[at[chosen]], first[chosen]
         history = events.rows(users_T)
-    return Trial(learned, history, target_T, train.n_items, near) if len(users_T) else None
+    return Trial(learned, history, target_T, train.n_items, near, device) if len(users_T) else None
 
 
 def _some(users_T: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return at most ``_VALID_USERS`` of some users, always the same."""
     key_T = sort_keys(0, Stream.VALID_SAMPLE, 0, users_T)
     return np.sort(users_T[np.argsort(key_T, kind="stable")[:_VALID_USERS]])
+
+
+def gpu_of(name: str) -> torch.device | None:
+    """Return the GPU, if the device of this name is one; kernels on the CPU need no torch."""
+    one_of("device", name, ("auto", "cpu", "cuda"))
+    if name == "cpu" or (name == "auto" and find_spec("numba") is not None):
+        return None
+    from sdgar.engines.choose import choose_device
+
+    device = choose_device(name)
+    return device if device.type == "cuda" else None
 
 
 def popularity_scale(events: Sequences, n_items: int, beta: float) -> NDArray[np.float32]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.data.merge import merge, with_ids_of
@@ -123,7 +122,7 @@ def _validated(run: Training, how: Fit) -> tuple[Trained, Interactions]:
             return fixed(run, train), train
     if valid is None:
         with _shown(run, how):
-            part = splits.validation(train, seed=run.seed, most_users=VALID_USERS)
+            part = run.recipe.validation(train, run.seed)
             return _chosen(run, part.train, part.held_out, refit_on=train), train
     held_out = HeldOut.of(valid, train)
     warn_of_known(held_out, held_out.excluded(train))

@@ -72,6 +72,16 @@ class ItemMemorySolver:
         return cls(rule, weight)
 
     @property
+    def tried(self) -> tuple[float, ...]:
+        """The values of γ that are tried."""
+        return WEIGHTS
+
+    @property
+    def enough(self) -> float:
+        """The share of the best gain that is enough for a smaller γ."""
+        return ENOUGH
+
+    @property
     def weight_or_default(self) -> float:
         """The weight γ, or ``DEFAULT_WEIGHT`` if it is not chosen yet."""
         return DEFAULT_WEIGHT if self.weight is None else self.weight
@@ -96,8 +106,8 @@ class WeightSearch:
     metric: str
     """The metric by which weights are compared."""
 
-    def chosen(self, weights: Sequence[float]) -> float:
-        """Return the smallest weight that has nine tenths of the best gain; ``weights`` ascend.
+    def chosen(self, weights: Sequence[float], enough: float = ENOUGH) -> float:
+        """Return the smallest weight that has enough of the best gain; ``weights`` ascend.
 
         The gain of the best weight over 0 is compared in pairs over users. If it is not above its
         standard error, or there is no user to evaluate, the weight is 0. Both models score a user
@@ -115,7 +125,7 @@ class WeightSearch:
         most_T = gains[best]
         if most_T.mean() <= most_T.std() / max(1, len(most_T)) ** 0.5:
             return 0.0
-        return next(w for w, gain_T in gains.items() if gain_T.mean() >= ENOUGH * most_T.mean())
+        return next(w for w, gain_T in gains.items() if gain_T.mean() >= enough * most_T.mean())
 
     def values(self, weights: Sequence[float]) -> dict[float, NDArray[np.float64]]:
         """Return the metric of each user with each weight, and with weight 0."""

@@ -28,7 +28,7 @@ from sdgar.models.scorers import AnyScorer
 from sdgar.models.sum import weighted_sum
 from sdgar.settings import KS
 from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.item_memory import WEIGHTS, ItemMemorySolver, WeightSearch
+from sdgar.training.item_memory import ItemMemorySolver, WeightSearch
 from sdgar.training.records import (
     EpochRecord,
     FitOptions,
@@ -281,7 +281,8 @@ class Training:
             before, metric = time.perf_counter(), self.options.metric
             search = WeightSearch(model, memory, held_out, seen, metric)
             given = self.memory.weight
-            weight = search.chosen(WEIGHTS) if given is None else given
+            tried, enough = self.memory.tried, self.memory.enough
+            weight = search.chosen(tried, enough) if given is None else given
             self.memory_seconds += time.perf_counter() - before
         both = weighted_sum(model, memory, weight)
         return weight, evaluate(both, held_out, seen=seen, ks=KS).means()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sdgar.contracts import Learned, System
     from sdgar.data.interactions import Interactions
+    from sdgar.data.splits import Split
     from sdgar.training.item_memory import ItemMemorySolver
 
 Phase = Literal["choose", "final", "all"]
@@ -55,6 +56,10 @@ class Trainable(Protocol):
 
     def item_memory(self, data: Interactions) -> ItemMemorySolver | None:
         """Return how the item memory is made; None if there is to be none."""
+        ...
+
+    def validation(self, data: Interactions, seed: int) -> Split:
+        """Return the training rows with some of them set aside as validation rows."""
         ...
 
     def least_bytes(self, data: Interactions) -> int:

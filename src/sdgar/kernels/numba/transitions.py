@@ -74,6 +74,25 @@ def _count(
     return met
 
 
+@outer
+def diagonals(
+    first, last, start_I1, event_E, user_E, start_U1, item_E, tail_E3, clock_E, step, floor,
+    diagonal_I2,
+):  # fmt: skip
+    """Fill the diagonals of X'X and S'S of some items."""
+    for i in range(first, last):
+        for n in range(start_I1[i], start_I1[i + 1]):
+            e = event_E[n]
+            # Further events of one user with the same item follow each other.
+            for m in range(n, start_I1[i + 1]):
+                f = event_E[m]
+                if user_E[f] != user_E[e]:
+                    break
+                times = _ONE if m == n else np.float32(2)
+                diagonal_I2[i, 0] += times
+                diagonal_I2[i, 1] += times * _together(e, f, tail_E3, clock_E, floor)
+
+
 @inner
 def _forget(met, met_I, one_I, other_I):
     """Clear what was met alone, so that an item costs its own terms and not all items."""
