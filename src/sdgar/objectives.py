@@ -67,8 +67,8 @@ class Softmax(NoImportanceWeights):
 
         l_b = log Σ_i exp(s_bi) - s⁺_b
 
-    The eager engine takes it from the discriminator (``loss_over_all_items``), so that the scores of
-    all items are never in memory at once. Given the scores of all other items it is the same.
+    The eager engine takes it from the discriminator (``loss_over_all_items``), so that the scores
+    of all items are never in memory at once. Given the scores of all other items it is the same.
     """
 
     over_all_items: ClassVar[bool] = True
