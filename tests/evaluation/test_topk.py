@@ -195,6 +195,7 @@ def test_read_only_inputs_are_as_good_as_any() -> None:
     [
         ({"k": 0}, "k must be at least 1, got 0"),
         ({"users_T": np.array([-1])}, "-1 is negative"),
+        ({"users_T": np.array([[0, 1]])}, r"shape \(1, 2\)"),
         ({"users_T": np.array([5])}, "5 is outside the history of 2 users"),
         ({"blocked_I": np.zeros(4, np.bool_)}, "3 booleans"),
         ({"blocked_I": np.zeros(3, np.int64)}, "3 booleans"),

@@ -290,7 +290,7 @@ def test_pieces_of_the_paper_are_named_in_words():
     key = {"data": "citeulike", "real": False, "system": "bpr", "seed": 0, "protocol": "validated",
            "settings": {}, "label": "bpr"}  # fmt: skip
     piece = Piece(key=key, measure=lambda _: {})
-    assert piece.label == "data citeulike, real False, system bpr, seed 0, protocol validated"
+    assert piece.label == "data citeulike, system bpr, seed 0, protocol validated, synthetic rows"
     timed = {"system": "sdgar", "users": 1250, "device": "cpu", "like": "amazon"}
     said = Piece(key=timed, measure=lambda _: {}).label
     assert said == "system sdgar, users 1250, device cpu, like amazon"

@@ -108,6 +108,11 @@ def require_rankable(wanted: Wanted, n_items: int) -> None:
         raise UsageError(f"k must be at least 1, got {k}.", code="bad_k")
     if n_items < 1:
         raise UsageError("the scorer has no items, so there is nothing to rank.", code="no_items")
+    if users_T.ndim != 1:
+        raise UsageError(
+            f"users are given as a list of indices, got an array of shape {users_T.shape}.",
+            code="bad_shape",
+        )
     if len(users_T) and users_T.min() < 0:
         raise UsageError(
             f"user index {users_T.min()} is negative. Leave unknown users out before ranking.",

@@ -208,7 +208,11 @@ def read_run(out: Path) -> dict[str, Any]:
         )
     described = sealed.read_table(path, finite=False)
     if (described.get("format"), described.get("format_version")) != (FORMAT, FORMAT_VERSION):
-        raise sealed.DamagedError(path, f"it is no run of format version {FORMAT_VERSION}")
+        made_by = table(described.get("identity")).get("sdgar version", "of another version")
+        raise sealed.DamagedError(
+            path,
+            f"it is no run of format version {FORMAT_VERSION}, and sdgar {made_by} made it",
+        )
     sealed.check_seal(path, described)
     match described:
         case {"run_id": str(run_id), "identity": dict(), "command": dict() | None}:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from sdgar.arguments import not_negative
+from sdgar.arguments import at_least, below_one, not_negative
 from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.splits import leave_last_out
 from sdgar.discriminators.adapter import Adapter
@@ -18,7 +18,7 @@ from sdgar.objectives import SampledSoftmax, Softmax
 from sdgar.parts import Ingredients
 from sdgar.samplers.static import STATIC, NoDraws
 from sdgar.settings import Group
-from sdgar.systems.defaults import RATES, EarlyStopping, ItemMemory, Optimization
+from sdgar.systems.defaults import RATES, EarlyStopping, Optimization
 from sdgar.systems.learner import Learner
 from sdgar.systems.parameters import estimator
 from sdgar.systems.recipe import SystemSpec
@@ -62,6 +62,17 @@ class SequenceNetwork(Group):
     dropout: float | None = None
     """The share of numbers that is dropped in training. Without a value it is 0.5, and 0.2 where
     users have 30 events or more on average."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryWeight(Group):
+    """The memory of transitions that is added to the scores of the network."""
+
+    leading: ClassVar[str] = "weight"
+
+    weight: float | None = None
+    """The weight γ of the memory in the scores. Without a value it is chosen on validation rows; 0
+    leaves the memory out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +140,8 @@ class NextItem(Learner):
     """How the number of epochs is chosen on validation rows."""
     network: SequenceNetwork = SequenceNetwork()
     """The network that reads a history."""
-    item_memory: ItemMemory = ItemMemory(weight=None)
-    """The weight of the memory of transitions in the scores; 0 leaves it out."""
+    item_memory: MemoryWeight = MemoryWeight()  # type: ignore[assignment]
+    """The memory of transitions that is added to the scores of the network."""
 
     def _decided(self, data: Interactions) -> dict[str, Any]:
         """Return what follows from the length of histories and the number of items."""
@@ -141,15 +152,18 @@ class NextItem(Learner):
 
     def _n_drawn(self) -> int:
         """Return how many negatives are drawn for each positive; a loss over all needs none."""
-        return max(1, int(not_negative("n_negatives", self.n_negatives or 0)))
+        given = 0 if self.n_negatives is None else self.n_negatives
+        return max(1, at_least("n_negatives", given, 0))
 
     def _make_discriminator(self, given: Ingredients) -> Discriminator:
         """Return the network, with inner products as scores."""
         data, own = given.data, self.network
         settings: dict[str, Any] = {
-            "dim": given.dim, "blocks": own.blocks, "heads": own.heads, "length": own.length,
-            "width": own.width, "dropout": own.dropout, "tau": 0.0,
-        }  # fmt: skip
+            name: at_least(f"network__{name}", getattr(own, name), 1)
+            for name in ("blocks", "heads", "width", "length")
+        }
+        dropout = below_one("network__dropout", own.dropout)
+        settings |= {"dim": given.dim, "dropout": dropout, "tau": 0.0}
         with torch.random.fork_rng([]):
             torch.manual_seed(torch_seed(given.seed, Stream.INIT_MODULE))
             module = Sequence(data.n_users, data.n_items, **settings)

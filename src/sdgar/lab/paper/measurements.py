@@ -80,8 +80,11 @@ class Piece:
     @property
     def label(self) -> str:
         """The key in words."""
-        shown = {name: self.key[name] for name in self.key if name not in ("settings", "label")}
-        return ", ".join(f"{name} {value}" for name, value in shown.items() if value is not None)
+        rows = "the data set" if self.key.get("real") else "synthetic rows"
+        left_out = ("settings", "label", "real")
+        shown = {name: value for name, value in self.key.items() if name not in left_out}
+        words = [f"{name} {value}" for name, value in shown.items() if value is not None]
+        return ", ".join([*words, rows] if "real" in self.key else words)
 
 
 @dataclass(frozen=True, slots=True)
