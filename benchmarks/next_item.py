@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import sdgar
-from common import SHARED, about, device_name, machine, options_of, write_report
+from common import SHARED, device_name, machine, options_of, write_report
 from sdgar.systems.names import SYSTEMS
 
 SETS = ("s3rec-beauty", "s3rec-sports", "movielens-1m-ordered")
@@ -121,8 +121,8 @@ def main() -> None:
                     sep=" · ",
                     flush=True,
                 )
-    device = {"device": device_name()}
-    write_report(options.json, {**machine(), **about(), **device, "results": found})
+    where = {**machine(), "device": device_name()}
+    write_report(options.json, {**where, "results": found})
 
 
 if __name__ == "__main__":

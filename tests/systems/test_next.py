@@ -113,6 +113,21 @@ def test_half_of_a_decay_is_refused(rows):
         sdgar.Transitions(tau=2.0).fit(rows, verbose=False)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"tau": -1.0, "floor": 0.1}, {"tau": 2.0, "floor": 3.0}, {"alpha": 5.0}]
+)
+def test_settings_that_are_out_of_range_are_refused(rows, wrong):
+    with pytest.raises(UsageError, match=next(name for name in wrong if wrong[name] != 2.0)):
+        sdgar.Transitions(**wrong).fit(rows, verbose=False)
+
+
+def test_dislikes_are_refused_where_nothing_is_drawn(rows):
+    disliking = rows.with_seen(rows.users.values[:1], rows.items.values[-1:])
+    assert disliking.disliked is not None
+    with pytest.raises(UsageError, match="n_negatives"):
+        sdgar.NextItem(sampler__dislikes=0.5).fit(disliking, verbose=False)
+
+
 def test_users_with_few_events_still_get_a_model():
     rows = sdgar.Interactions.from_arrays([1, 1, 2], ["a", "b", "a"], time=[1, 2, 3])
     model = sdgar.Transitions().fit(rows, verbose=False)

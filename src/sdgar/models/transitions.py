@@ -36,11 +36,6 @@ class TransitionWeights(LocalItemWeights):
     decay: Decay
     """How much an event counts."""
 
-    @property
-    def grows(self) -> bool:
-        """Whether new items can be added: their weights need events, so they cannot."""
-        return False
-
     def fold_in(self, new: NewContexts) -> Self:
         """Return a model of the same weights for contexts that have other events."""
         if new.in_order_E is None:
@@ -57,11 +52,9 @@ class TransitionWeights(LocalItemWeights):
 
         A context with a number ``at_U`` keeps its events.
         """
-        if own.in_order_E is not None:
-            return self.fold_in(own)
-        if (at_U < 0).any():
-            return self.fold_in(own)  # which raises
-        return self.only(at_U)
+        if own.in_order_E is None and (at_U >= 0).all():
+            return self.only(at_U)
+        return self.fold_in(own)
 
     def in_order(self) -> Sequences:
         """Return the events of each context."""
@@ -88,11 +81,11 @@ class TransitionWeights(LocalItemWeights):
 
     def similarity(self, side: Side) -> Self | None:
         """s = W: the items that come after item j; None for users."""
-        if side == "user":
+        alone = LocalItemWeights.similarity(self, side)
+        if alone is None:
             return None
-        n = self.n_items
-        one, each = np.arange(n + 1), np.arange(n, dtype=np.int32)
-        return replace(self, history=History(one, each), events=Sequences(one, each))
+        own = alone.history
+        return replace(alone, events=Sequences(own.indptr_U1, own.items_E))
 
     def with_history(self, history: History) -> Self:
         """Return the same model: a history without an order does not change what comes next."""

@@ -148,10 +148,16 @@ def with_dislikes(
 ) -> Sampler:
     """Return a sampler with dislikes mixed into its draws, if that is sound and there are any.
 
-    It is not sound if ranks are estimated from the draws, or if Q is unknown.
+    It is not sound if nothing is drawn, if ranks are estimated from the draws, or if Q is unknown.
     """
     if share == 0:
         return sampler
+    if getattr(objective, "over_all_items", False):
+        raise UsageError(
+            f"{system} compares each positive with all items, and draws none that a dislike could "
+            "take the place of. Set dislikes to 0, or draw negatives with n_negatives.",
+            code="unused_dislikes",
+        )
     if getattr(objective, "needs_uniform_negatives", False):
         raise UsageError(
             f"{system} estimates ranks from draws that are uniform, which draws of dislikes are "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.arguments import at_least, not_negative, one_of
+from sdgar.arguments import at_least, not_negative, one_of, within
 from sdgar.data.interactions import Interactions
 from sdgar.data.ordered import sequences_of
 from sdgar.errors import UsageError
@@ -144,8 +144,11 @@ class Transitions(ItemItem):
             )
         decays: tuple[Decay, ...] = DECAYS
         if self.tau is not None and self.floor is not None:
-            decays = (Decay(float(self.tau), float(self.floor)),)
-        alphas = ALPHAS if self.alpha is None else (self.alpha,)
+            tau, floor = not_negative("tau", self.tau), not_negative("floor", self.floor)
+            decays = (Decay(within("tau", tau, 0.01, 1e6), within("floor", floor, 0, 1)),)
+        alphas: tuple[float, ...] = ALPHAS
+        if self.alpha is not None:
+            alphas = (within("alpha", not_negative("alpha", self.alpha), 0, 1),)
         l2s = L2S if self.l2 is None else (not_negative("l2", self.l2),)
         betas = BETAS if self.beta is None else (not_negative("beta", self.beta),)
         middle = Solution(alphas[len(alphas) // 2], l2s[len(l2s) // 2])
@@ -231,8 +234,9 @@ def trial_of(
     """
     near = replace(near, k=min(near.k, _TRIED_NEIGHBOURS))
     if valid is None:
-        users_T = _some(np.flatnonzero(events.length_U >= 3))
-        learned = events.rows(np.flatnonzero(events.length_U >= 3)).before_last()[0]
+        long_U = np.flatnonzero(events.length_U >= 3)
+        users_T = _some(long_U)
+        learned = events.rows(long_U).before_last()[0]
         history, last_T = events.rows(users_T).before_last()
         target_T = last_T.astype(np.int64)
     else:

@@ -132,19 +132,9 @@ def nearest(
     k = near_IK.shape[1]
     for i in range(first, last):
         met = _targets(
-            i,
-            start_I1,
-            event_E,
-            user_E,
-            start_U1,
-            item_E,
-            clock_E,
-            step,
-            floor,
-            same_I,
-            next_I,
+            i, start_I1, event_E, user_E, start_U1, item_E, clock_E, step, floor, same_I, next_I,
             met_I,
-        )
+        )  # fmt: skip
         for n in range(k):
             value_K[n], heap_K[n] = -np.inf, -1
         for m in range(met):
